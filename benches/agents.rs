@@ -1,12 +1,14 @@
-//! Agents at work: what a step costs besides the model and the tools, and how many run at once in one process.
+//! Measures agents: the time of one step without the model and the tools, and how many agents run at once in one
+//! process.
 //!
 //! ```sh
 //! cargo bench --bench agents                                        # a minute
-//! ANNALS_SDK_PYTHON=.../bin/python cargo bench --bench agents       # beside the real SDK, in the same run
+//! ANNALS_SDK_PYTHON=.../bin/python cargo bench --bench agents       # also measures the real SDK
 //! ```
 //!
-//! A step is one reply of the model that calls the tool `think`, with everything durable: the time from a reply to the
-//! next question. The model is in this process; its latency is slept. Threads and memory are the whole process'.
+//! A step is one reply of the model that calls the tool `think`. It lasts from the reply to the next request, and
+//! everything is durable by then. The model is in this process and sleeps for its latency. Threads and memory are those
+//! of the whole process.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,19 +22,21 @@ use annals::event::{Content, Json, Message, MessageToolCall, Role};
 use annals::llm::{Boxed, Call, LlmError, Model, Reply, Request, ToolSchema};
 use annals::state::TokenUsage;
 
-/// Steps of the conversation whose steps are timed.
+/// The number of steps of the conversation that runs alone.
 const STEPS: usize = 300;
-/// Conversations at once, the steps of each, and the model's latency.
+/// The number of conversations that run at once.
 const AT_ONCE: usize = 200;
+/// The number of steps of each of them.
 const STEPS_EACH: usize = 10;
+/// The latency of their model.
 const LATENCY: Duration = Duration::from_millis(300);
 
-/// A model that thinks so many times, then says that it is done; one a conversation.
+/// A model that calls `think` in each reply until no step is left. Each conversation has its own.
 struct Steps {
     left: Mutex<usize>,
     latency: Duration,
     answered: Mutex<Option<Instant>>,
-    /// From each reply to the next question.
+    /// The times from each reply to the next request.
     gaps: Arc<Mutex<Vec<Duration>>>,
 }
 
@@ -141,7 +145,7 @@ fn main() {
     println!("{events} events, each durable: {:.0} a second", events as f64 / took);
 }
 
-/// A conversation of so many steps.
+/// Runs a conversation of `steps` steps.
 async fn converse(
     host: &Host,
     folder: &Path,
@@ -165,14 +169,14 @@ async fn converse(
     conversation.close().await.expect("close");
 }
 
-/// A figure of this process from the system, in the unit it has there; 0 where it does not tell.
+/// Returns a value from `/proc/self/status`, in the unit that it has there. 0 if it is not there.
 fn status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// In milliseconds.
+/// Statistics of durations, in milliseconds.
 struct Figures {
     median: f64,
     worst_in_twenty: f64,

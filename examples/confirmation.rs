@@ -1,4 +1,5 @@
-//! Nothing is done before a person has consented: the run stops, the person looks, and it goes on or is refused.
+//! An agent that acts only after a person has consented: the run stops, the person decides, and the action runs or is
+//! rejected.
 //!
 //! ```sh
 //! LLM_MODEL=openai/gpt-5 LLM_API_KEY=... cargo run --example confirmation
@@ -23,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "usage_id": "agent",
     });
     let consents = |action: &ActionEvent| {
-        println!("{}: {}\nMay it? (y/n)", action.tool_name, action.tool_call.arguments);
+        println!("{}: {}\nRun it? (y/n)", action.tool_name, action.tool_call.arguments);
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).is_ok() && line.trim() == "y"
     };
@@ -33,7 +34,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs an agent that asks before each of its steps; what `consents` does not let pass is refused, and the agent is told.
+/// Runs an agent that asks before each of its steps. If `consents` returns false for an action, the waiting actions are
+/// rejected and the agent is informed.
 pub async fn ask_first(
     llm: &str,
     task: &str,
@@ -52,11 +54,11 @@ pub async fn ask_first(
     let mut status = conversation.run().await?;
     while status == ExecutionStatus::WaitingForConfirmation {
         let waiting = conversation.pending_actions().await?;
-        // All or none: a refusal answers every action of the reply.
+        // All or none: a rejection rejects every waiting action.
         if !waiting.iter().all(|action| consents(action)) {
             conversation.reject_pending_actions("The person said no.").await?;
         }
-        // Running is the consent to whatever waits still.
+        // Running approves the actions that still wait.
         status = conversation.run().await?;
     }
     conversation.close().await?;

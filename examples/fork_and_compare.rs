@@ -1,5 +1,5 @@
-//! One beginning, two continuations: a conversation is copied at an event, both go on with different words, and what
-//! each came to is put side by side.
+//! Forks a conversation at an event, continues the original and the fork with different instructions, and prints both
+//! answers.
 //!
 //! ```sh
 //! LLM_MODEL=openai/gpt-5 LLM_API_KEY=... cargo run --example fork_and_compare
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Asks a question, then goes on from there in two ways; the two answers.
+/// Asks a question, then continues from there in two ways. Returns the two answers.
 pub async fn both(llm: &str, words: [&str; 2], folder: &Path) -> Result<[String; 2], Box<dyn Error>> {
     let host = Host::new(Store::open(folder.join("annals.db"))?);
     let first = Conversation::builder()
@@ -39,7 +39,7 @@ pub async fn both(llm: &str, words: [&str; 2], folder: &Path) -> Result<[String;
         .open()
         .await?;
     let question = first.send_message("Why do cats purr?").await?;
-    // The copy has the events up to the question, byte for byte, and goes its own way from there.
+    // The fork has the same events up to the question, byte for byte. From there on it is independent.
     let second = first.fork(ForkOptions { from_event: Some(question), ..ForkOptions::default() }).await?;
     let mut answers = [String::new(), String::new()];
     for ((conversation, words), answer) in [&first, &second].into_iter().zip(words).zip(&mut answers) {

@@ -1,4 +1,4 @@
-//! An agent with a shell and an editor, on a folder of yours; everything it does is drawn and kept.
+//! Runs an agent with a shell and an editor in your folder. Everything it does is printed and stored.
 //!
 //! ```sh
 //! LLM_MODEL=openai/gpt-5 LLM_API_KEY=... cargo run --example hello_agent -- 'What is in this folder?'
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs an agent of the model that `llm` describes on `folder`, where `annals.db` keeps what happened.
+/// Runs an agent on `folder`, with the model that `llm` describes. The events are stored in `annals.db` in this folder.
 pub async fn hello(
     llm: &str,
     task: &str,
@@ -42,7 +42,7 @@ pub async fn hello(
         .host(&host)
         .agent(AgentDocument::new(&Json::parse(llm)?, &tools))
         .workspace(folder)
-        // Called once an event is in the store, in order.
+        // Called for each event after it is stored, in order.
         .callback(Arc::new(show))
         .open()
         .await?;

@@ -1,4 +1,5 @@
-//! Many agents at once in one process, on one file: none has a thread of its own, and each stops or fails for itself.
+//! Runs many agents at once in one process and on one file. No agent has its own thread, and each stops or fails
+//! independently of the others.
 //!
 //! ```sh
 //! LLM_MODEL=openai/gpt-5-mini LLM_API_KEY=... cargo run --release --example many_agents -- 20
@@ -28,13 +29,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs so many agents at once; how many ended in which way.
+/// Runs `count` agents at once. Returns the number of agents by the way they ended.
 pub async fn at_once(
     llm: &str,
     count: usize,
     folder: &Path,
 ) -> Result<BTreeMap<&'static str, usize>, Box<dyn Error>> {
-    // One host: its conversations share the store, its few threads and the connections to providers.
+    // All conversations of a host share its store, its few threads and its connections to providers.
     let host = Host::new(Store::open(folder.join("annals.db"))?);
     let agent = AgentDocument::new(&Json::parse(llm)?, &[]);
     let mut runs = JoinSet::new();

@@ -1,9 +1,9 @@
-//! A host that runs many conversations at once: some threads that each move several conversations on, one
-//! that follows everything and prints it, and one file in which all of it ends up.
+//! A host that runs many conversations at once. Several threads each advance some of the conversations, and one thread
+//! follows the log and prints it. One file stores everything.
 //!
 //! ```sh
 //! cargo run --release --example many_conversations            # a file in a temporary folder
-//! cargo run --release --example many_conversations my.db 200  # or your own, and how many conversations
+//! cargo run --release --example many_conversations my.db 200  # or your own file, and the number of conversations
 //! ```
 
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
                 scope.spawn(move || {
                     let mine: Vec<ConversationId> =
                         (thread..conversations).step_by(THREADS).map(|_| ConversationId::mint()).collect();
-                    // Each thread moves all of its conversations on by a turn, then by another.
+                    // Each thread advances all of its conversations by one turn, then by the next.
                     (0..TURNS).try_for_each(|turn| mine.iter().try_for_each(|id| take_turn(&store, id, turn)))
                 })
             })
@@ -51,7 +51,7 @@ fn main() -> Result<()> {
     })?;
 
     let seconds = begun.elapsed().as_secs_f64();
-    println!("\n{seen} events in {seconds:.2} s, each of them durable; the three that went on last:");
+    println!("\n{seen} events in {seconds:.2} s, each of them durable; the three that changed last:");
     let page = store.conversations(&ConversationFilter::default(), Order::default(), None, 3)?;
     for conversation in page.conversations {
         let title = conversation.title.unwrap_or_default();
@@ -64,10 +64,10 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// One turn: the person asks, the agent calls a tool, the tool answers.
+/// Appends one turn: the person asks, the agent calls a tool, the tool answers.
 fn take_turn(store: &Store, id: &ConversationId, turn: usize) -> Result<()> {
     let text = if turn == 0 { format!("Please look after task {id}") } else { format!("go on, step {turn}") };
-    // `Any` takes whatever is there; the events of one call are all stored, or none of them.
+    // `Any` appends regardless of the conversation's length. The events of one call are all stored, or none of them.
     store.append(
         id,
         Expected::Any,
@@ -94,11 +94,11 @@ fn take_turn(store: &Store, id: &ConversationId, turn: usize) -> Result<()> {
             asked.id()
         ),
     )?;
-    // `Exact` is for a writer who has read the conversation and decides on what it saw.
+    // `Exact` is for a writer that has read the conversation and bases its decision on it.
     loop {
         let length = store.conversation(id)?.event_count;
         match store.append(id, Expected::Exact(length), &[asked.clone(), answered.clone()]) {
-            // Somebody else was faster: read again, decide again.
+            // Another writer was faster: read again and decide again.
             Err(Error::Conflict { .. }) => {}
             other => return other.map(drop),
         }
@@ -110,12 +110,12 @@ fn event(kind: &str, source: &str, members: &str) -> Result<NewEvent> {
     Ok(NewEvent::parse(format!(r#"{{"id":"{id}","source":"{source}",{members},"kind":"{kind}"}}"#))?)
 }
 
-/// Follows every conversation, in the order of commit, without a gap and without seeing anything twice.
+/// Prints each event of all conversations exactly once, in commit order. Returns the number of events.
 fn print_what_happens(store: &Store, from: Position, done: &AtomicBool) -> Result<u64> {
     let mut feed = store.follow(from);
     let mut seen = 0;
     loop {
-        // Read before waiting: what was committed until then is in the next page, or there is none.
+        // Read `done` before the wait. If it is set and the next page is empty, all events have been printed.
         let last_look = done.load(Ordering::Relaxed);
         let page = feed.next_page(100, Duration::from_millis(50))?;
         if page.is_empty() && last_look {

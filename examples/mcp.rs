@@ -1,5 +1,5 @@
-//! An agent with the tools of a server that speaks the Model Context Protocol: here a program that counts words, which is
-//! this very example with `serve` behind its name.
+//! Runs an agent with the tools of an MCP server (Model Context Protocol). The server counts words. Its program is this
+//! example itself, started with the argument `serve`.
 //!
 //! ```sh
 //! LLM_MODEL=openai/gpt-5 LLM_API_KEY=... cargo run --example mcp -- 'How many words has the README?'
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs an agent that has, beside a shell, the tools of `servers`: the object that the reference calls `mcp_config`.
+/// Runs an agent that has a shell and the tools of `servers`. The reference calls the object `servers` `mcp_config`.
 pub async fn with_servers(
     llm: &str,
     task: &str,
@@ -55,10 +55,10 @@ pub async fn with_servers(
         .workspace(folder)
         .open()
         .await?;
-    // The servers come up with the first message. One that does not is told of by an event, and the others go on.
+    // The servers start with the first message. If one fails to start, an event reports it, and the others are used.
     conversation.send_message(task).await?;
     let status = conversation.run().await?;
-    // Their programs are ended here.
+    // This also ends the programs of the servers.
     conversation.close().await?;
     Ok((conversation.id().clone(), status))
 }

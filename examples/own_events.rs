@@ -1,6 +1,6 @@
-//! A shop that keeps its own events beside its conversations, and a mailer that goes on where it stopped.
+//! A shop that stores its own events beside its conversations, and a mailer that resumes where it stopped.
 //!
-//! `cargo run --example own_events [FILE]`: run it twice with a file, and the mailer sends nothing a second time.
+//! `cargo run --example own_events [FILE]`. If you run it twice with a file, the second run sends no mail.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const KIND: &str = "shop.shipped";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Shipped {
-    /// The request's id: a retry of the request changes nothing.
+    /// The id of the request. A retry of the request has the same id and changes nothing.
     id: String,
     timestamp: String,
     order: u64,

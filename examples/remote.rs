@@ -1,4 +1,4 @@
-//! An agent that runs at a server, Annals' or the reference's, watched from here; a copy of its log is kept here too.
+//! Runs an agent at a server, Annals' or the reference's, and watches it from here. A copy of its log is kept here too.
 //!
 //! ```sh
 //! annals serve --port 8000 &
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs an agent of the model that `llm` describes at a server; `annals.db` in `folder` keeps what it did.
+/// Runs an agent at a server, with the model that `llm` describes. Keeps a copy of its log in `annals.db` in `folder`.
 pub async fn watched(
     llm: &str,
     task: &str,
@@ -46,9 +46,9 @@ pub async fn watched(
     let copy = Store::open(folder.join("annals.db"))?;
     let conversation = Conversation::builder()
         .agent(AgentDocument::new(&Json::parse(llm)?, &[Spec::new("terminal")]))
-        // Called once an event is in the server's log, in its order, however often the connection breaks.
+        // Gets each event after it is in the server's log, in log order, however often the connection breaks.
         .callback(Arc::new(show))
-        // The line that says where: a folder in the place of the server, and it runs in this process.
+        // This line decides where the agent runs. With a folder instead of the server, it runs in this process.
         .open_in(server.mirror(copy))
         .await?;
     conversation.send_message(task).await?;

@@ -1,5 +1,5 @@
-//! A process dies in the middle of a command, and another one goes on: what was under way is said to be interrupted, and
-//! nothing is done twice.
+//! A process dies in the middle of a command, and another process resumes the conversation. The command is reported as
+//! interrupted, and nothing is done twice.
 //!
 //! ```sh
 //! LLM_MODEL=openai/gpt-5 LLM_API_KEY=... cargo run --example resume_after_crash
@@ -29,27 +29,27 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
     let (llm, folder) = (llm.to_string(), Path::new("."));
     if std::env::args().nth(1).as_deref() == Some("begin") {
-        // It takes the whole process with it as soon as the first command is at work.
+        // The callback aborts the whole process when the first command is about to run.
         return begin(&llm, "Run `sleep 30`, then say that you are done.", folder, || std::process::abort())
             .await;
     }
     let died = Command::new(std::env::current_exe()?).arg("begin").status()?;
     println!("the first process: {died}");
     let (status, interrupted) = go_on(&llm, folder).await?;
-    println!("the second one: {status}; interrupted were {interrupted:?}");
+    println!("the second process: {status}; interrupted: {interrupted:?}");
     Ok(())
 }
 
-/// Runs the agent; `crash` is called when a command is about to be carried out.
+/// Runs the agent. Calls `crash` when a command is about to run.
 pub async fn begin(llm: &str, task: &str, folder: &Path, crash: fn()) -> Result<(), Box<dyn Error>> {
-    let at_work = Arc::new(move |event: &Event| {
+    let crash_at_action = Arc::new(move |event: &Event| {
         if let Event::Action(_) = event {
             crash();
         }
     });
     let conversation = builder(folder)?
         .agent(AgentDocument::new(&Json::parse(llm)?, &[Spec::new("terminal")]))
-        .callback(at_work)
+        .callback(crash_at_action)
         .open()
         .await?;
     conversation.send_message(task).await?;
@@ -57,9 +57,10 @@ pub async fn begin(llm: &str, task: &str, folder: &Path, crash: fn()) -> Result<
     Ok(())
 }
 
-/// Opens it again, which answers what nobody will ever answer, and goes on. Answers the calls that were interrupted.
+/// Opens the conversation again and resumes it. When it is opened, each interrupted call is answered with an error.
+/// Returns the status and the payloads of these errors.
 pub async fn go_on(llm: &str, folder: &Path) -> Result<(ExecutionStatus, Vec<String>), Box<dyn Error>> {
-    // The disk has kept the agent, but not its key: it is given again.
+    // The file contains the agent, but not its key. So the agent is passed again.
     let agent = AgentDocument::new(&Json::parse(llm)?, &[Spec::new("terminal")]);
     let conversation = builder(folder)?.agent(agent).open().await?;
     let mut interrupted = Vec::new();

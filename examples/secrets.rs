@@ -1,5 +1,5 @@
-//! A secret that commands can use and nobody can read: the model knows its name, the shell its value, and whatever comes
-//! back has stars in its place.
+//! A secret that commands can use and that no output shows. The model knows its name. The shell knows its value. In
+//! every result the value is masked.
 //!
 //! ```sh
 //! export OH_SECRET_KEY=$(openssl rand -base64 32) DEPLOY_TOKEN=...
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs an agent that has a secret `DEPLOY_TOKEN`, sealed on the disk with `key`.
+/// Runs an agent with a secret `DEPLOY_TOKEN`. The secret is sealed on the disk with `key`.
 pub async fn with_a_secret(
     llm: &str,
     task: &str,
@@ -44,7 +44,7 @@ pub async fn with_a_secret(
         .host(&host)
         .agent(AgentDocument::new(&Json::parse(llm)?, &[Spec::new("terminal")]))
         .workspace(folder)
-        // Without a cipher the disk keeps stars, and the secret is lost with the process.
+        // Without a cipher the disk holds only asterisks, and the secret is lost when the process ends.
         .cipher(Cipher::new(key, &[]))
         .secret("DEPLOY_TOKEN", Source::given(token))
         .open()

@@ -1,8 +1,8 @@
-//! What is thrown at Annals from outside, and what must hold whatever it is.
+//! Fuzz targets: input from outside, and the properties that must hold for any input.
 //!
-//! Each function takes any bytes and panics where something does not hold. `tests/it/fuzz.rs` feeds them with changed
-//! seeds on stable Rust, in every test run for a moment and longer where asked; `fuzz_targets/` hands them to
-//! libFuzzer, which looks for bytes that reach new code (`cargo fuzz run sql`, nightly Rust).
+//! Each function takes any bytes and panics if a property does not hold. `tests/it/fuzz.rs` runs them with changed
+//! seeds on stable Rust: briefly in every test run, and longer on request. `fuzz_targets/` passes them to libFuzzer,
+//! which searches for bytes that reach new code (`cargo fuzz run sql`, nightly Rust).
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -22,7 +22,7 @@ use annals::{ConversationId, Error, Expected, NewEvent, Options, Store, Timestam
 /// A target: its name and what it does with bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     ("decode", decode_event),
     ("documents", documents),
@@ -43,45 +43,45 @@ fn still() -> Options {
     Options { follow_projections: false, ..Options::default() }
 }
 
-/// The text of an event: reading, raising, writing and drawing it.
+/// Reads, upcasts, writes and draws the text of an event.
 pub fn decode_event(data: &[u8]) {
     let payload = text(data);
     let kept = NewEvent::keep(payload.as_str(), annals::EventId::mint);
     if let Ok(event) = NewEvent::parse(payload.as_str()) {
-        assert_eq!(event.payload(), payload, "a payload is stored as it came");
-        assert!(kept.is_ok(), "what parses can be kept");
+        assert_eq!(event.payload(), payload, "a payload is stored unchanged");
+        assert!(kept.is_ok(), "a payload that can be parsed can be kept");
     }
     let _ = upcast::upcast(&payload);
     if let Ok(raised) = upcast::read(&payload, &Given::default()) {
         let (loadable, _) = upcast::loadable(&raised.event);
         drop(loadable.dump());
-        drawn(&raised.event);
+        check_drawing(&raised.event);
     }
     let strict = decode(&payload, Unfamiliar::Refuse);
     if let Ok(event) = decode(&payload, Unfamiliar::Keep) {
-        drawn(&event);
+        check_drawing(&event);
         drop(message::message(&event));
         if let Ok(event) = strict {
             let dump = event.dump();
-            // Raised, because the reference leaves out of what it writes some of what it demands when it reads.
+            // Upcast first, because the reference does not write some of the members that it requires when it reads.
             let again = raised(&dump);
-            assert_eq!(raised(&again), again, "written twice the same");
+            assert_eq!(raised(&again), again, "the second write gives the same text");
         }
     } else {
-        assert!(strict.is_err(), "strict reads no more than lenient");
+        assert!(strict.is_err(), "strict decoding accepts no more than lenient decoding");
     }
 }
 
-/// An event's text as it is written after it was read.
+/// Reads an event's text, upcasts it, and returns the text that is written for it.
 fn raised(text: &str) -> String {
     match upcast::read(text, &Given::default()) {
         Ok(raised) => raised.event.dump(),
-        Err(error) => panic!("what was written cannot be read: {error}\n{text}"),
+        Err(error) => panic!("the written text cannot be read: {error}\n{text}"),
     }
 }
 
-/// No text of an event drives the terminal.
-fn drawn(event: &annals::event::Event) {
+/// Asserts that the drawing of an event contains no control characters for the terminal.
+fn check_drawing(event: &annals::event::Event) {
     let options = visualizer::Options { width: Some(60), lines_max: 20, ..visualizer::Options::default() };
     let Some(drawing) = draw(event, &Spent::default(), &options) else { return };
     for row in drawing.rows(Some(60), "note") {
@@ -93,28 +93,28 @@ fn drawn(event: &annals::event::Event) {
     }
 }
 
-/// Any text as JSON: what another reader makes of it is what ours makes of it.
+/// Parses any text as JSON. Our reader and `serde_json` must agree.
 pub fn json(data: &[u8]) {
     let text = text(data);
-    // Python's words for numbers that are none: here they are read, elsewhere they are not.
+    // Our reader accepts Python's words for NaN and infinity; `serde_json` does not.
     let is_odd = text.contains("NaN") || text.contains("Infinity");
     let own = Raw::parse(&text);
     let other = serde_json::from_str::<serde_json::Value>(&text);
     match (&own, &other) {
         (Ok(raw), Ok(value)) => same(*raw, value),
         (Err(_), Err(_)) => {}
-        (Err(fault), Ok(_)) => panic!("refused by one reader only: {fault}\n{text}"),
+        (Err(fault), Ok(_)) => panic!("rejected by our reader only: {fault}\n{text}"),
         (Ok(_), Err(error)) => {
-            let told = error.to_string();
-            // The other reader builds what it reads, and stops where it cannot hold it.
-            let cannot_hold = told.contains("number out of range") || told.contains("recursion limit");
-            assert!(is_odd || cannot_hold, "taken by one reader only: {told}\n{text}");
+            let reason = error.to_string();
+            // `serde_json` builds the values that it reads, and fails on a value that it cannot represent.
+            let cannot_hold = reason.contains("number out of range") || reason.contains("recursion limit");
+            assert!(is_odd || cannot_hold, "accepted by our reader only: {reason}\n{text}");
         }
     }
     let mut members = Vec::new();
     let scanned = scan(&text, |key, value| members.push((key, value)));
     let is_object = own.is_ok_and(Raw::is_object);
-    assert_eq!(scanned.is_ok(), is_object, "an object is read in both ways\n{text}");
+    assert_eq!(scanned.is_ok(), is_object, "both ways of reading accept the same objects\n{text}");
     if let (Ok(raw), Ok(_)) = (own, scanned) {
         assert_eq!(raw.members().collect::<Vec<_>>(), members, "{text}");
     }
@@ -123,7 +123,7 @@ pub fn json(data: &[u8]) {
     }
 }
 
-/// Holds a value that was read in place to be the one that was built.
+/// Asserts that a value that our reader read in place equals the value that `serde_json` built.
 fn same(raw: Raw<'_>, value: &serde_json::Value) {
     use serde_json::Value;
     match value {
@@ -150,7 +150,7 @@ fn same(raw: Raw<'_>, value: &serde_json::Value) {
     }
 }
 
-/// A base state, and whatever is typed as a time, an id or a key.
+/// Parses any text as a base state, a time, an id and a key.
 pub fn documents(data: &[u8]) {
     let text = text(data);
     if let Ok(document) = BaseDocument::parse(text.as_str()) {
@@ -171,7 +171,7 @@ pub fn documents(data: &[u8]) {
     drop(PublicKey::from_hex(&text));
 }
 
-/// A word that no view shows: it stands only in the log's own tables.
+/// A word that no view shows. Only the log's own tables contain it.
 const HIDDEN: &str = "canary-of-the-attachments";
 
 static QUERIED: LazyLock<Store> = LazyLock::new(|| {
@@ -183,7 +183,7 @@ static QUERIED: LazyLock<Store> = LazyLock::new(|| {
     std::fs::write(talk.join("notes.txt"), HIDDEN).expect("an attachment");
     let store = Store::in_memory(&still()).expect("a store");
     Importer::new(&store, ImportOptions::default()).import(&talk, &mut |_| ()).expect("an import");
-    std::fs::remove_dir_all(&folder).expect("the folder goes");
+    std::fs::remove_dir_all(&folder).expect("removing the folder");
     let events = [
         r#"{"id":"b","kind":"ActionEvent","source":"agent","tool_name":"terminal","tool_call_id":"c","action":{"kind":"TerminalAction","command":"ls"},"thought":[],"tool_call":{"id":"c","name":"terminal","arguments":"{}","origin":"completion"},"llm_response_id":"r"}"#,
         r#"{"id":"d","kind":"PauseEvent","source":"user"}"#,
@@ -195,7 +195,7 @@ static QUERIED: LazyLock<Store> = LazyLock::new(|| {
     store
 });
 
-/// Any statement: it is answered or refused, changes nothing, and reads nothing that no view shows.
+/// Runs any SQL statement. It is answered or rejected, changes nothing, and reads only data that a view shows.
 pub fn sql(data: &[u8]) {
     let store = &*QUERIED;
     let text = text(data);
@@ -231,7 +231,7 @@ pub fn sql(data: &[u8]) {
     assert_eq!(store.head().expect("the head"), head, "{text}");
 }
 
-/// Any words to search for.
+/// Searches for any words.
 pub fn search(data: &[u8]) {
     let text = text(data);
     match QUERIED.search(&text, &SearchFilter::default(), 10, &mut |_| ()) {
@@ -251,7 +251,7 @@ pub fn search(data: &[u8]) {
     }
 }
 
-/// The text of a head: what is read is what is written, byte for byte.
+/// Parses the text of a head. A valid head is written again byte for byte.
 pub fn head(data: &[u8]) {
     let text = text(data);
     if let Ok(signed) = SignedHead::parse(&text) {
@@ -263,7 +263,7 @@ pub fn head(data: &[u8]) {
     }
 }
 
-/// The name and the content of each file: names end in 0x1f, contents in 0x1e.
+/// Returns the name and the content of each file. A name ends in 0x1f, a content in 0x1e.
 pub fn files(data: &[u8]) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for file in data.split(|byte| *byte == 0x1e).take(64) {
@@ -280,12 +280,12 @@ pub fn files(data: &[u8]) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// Another program's logs, whatever is in them: what comes in is sound, comes in once, and a file of lines goes out as
-/// it came.
+/// Imports any logs as another program's. The store is sound, a second import adds nothing, and a file of lines is
+/// exported unchanged.
 pub fn foreign(data: &[u8]) {
     let scratch = tempfile::tempdir().expect("a folder");
     let folder = scratch.path().join("in");
-    // Several files where 0x1e stands in front; else one, whose name ends in 0x1f and whose bytes are the rest.
+    // Data that starts with 0x1e holds several files. Other data holds one file: a name up to 0x1f, then the content.
     let given = match data.strip_prefix(&[0x1e]) {
         Some(several) => files(several),
         None => {
@@ -297,7 +297,7 @@ pub fn foreign(data: &[u8]) {
     let mut written = Vec::new();
     for (path, content) in given {
         let place = folder.join(&path);
-        if std::fs::create_dir_all(place.parent().expect("it is within")).is_ok()
+        if std::fs::create_dir_all(place.parent().expect("the file has a parent folder")).is_ok()
             && std::fs::write(&place, &content).is_ok()
         {
             written.push((path, content));
@@ -307,29 +307,33 @@ pub fn foreign(data: &[u8]) {
         return;
     }
     let store = Store::in_memory(&still()).expect("a store");
-    let bring = || {
+    let run_import = || {
         Importer::new(&store, ImportOptions::default())
             .import(&folder, &mut |_| ())
             .unwrap_or_else(|error| panic!("{error:?}"))
     };
-    let reports = bring();
-    sound(&store);
+    let reports = run_import();
+    check_store(&store);
     let head = store.head().expect("the head");
-    let again = bring();
-    assert_eq!(store.head().expect("the head"), head, "it came in twice\n{reports:?}\n{again:?}");
+    let again = run_import();
+    assert_eq!(
+        store.head().expect("the head"),
+        head,
+        "the second import changed the log\n{reports:?}\n{again:?}"
+    );
     let page = store.conversations(&Default::default(), Default::default(), None, 1000).expect("a list");
     let [(path, content)] = written.as_slice() else { return };
     let [row] = page.conversations.as_slice() else { return };
     if row.foreign_format.is_some() && path.extension().is_some_and(|end| end == "jsonl") {
         let out = scratch.path().join("out");
-        let told = Exporter::new(&store, Format::OpenHands).export(&row.id, &out, &mut |_| ());
-        let told = told.unwrap_or_else(|error| panic!("{error:?}\n{reports:?}"));
-        let back = std::fs::read(&told.path).unwrap_or_default();
-        assert!(back == *content, "it goes out as another: {reports:?}");
+        let report = Exporter::new(&store, Format::OpenHands).export(&row.id, &out, &mut |_| ());
+        let report = report.unwrap_or_else(|error| panic!("{error:?}\n{reports:?}"));
+        let back = std::fs::read(&report.path).unwrap_or_default();
+        assert!(back == *content, "the exported file differs: {reports:?}");
     }
 }
 
-/// Any folder: it comes in, the store is sound, and it goes out again as it came.
+/// Imports any folder. The store is sound, and the export equals the folder.
 pub fn import(data: &[u8]) {
     let scratch = tempfile::tempdir().expect("a folder");
     let folder = scratch.path().join("in").join("talk");
@@ -337,8 +341,8 @@ pub fn import(data: &[u8]) {
     let mut written = BTreeMap::new();
     for (path, content) in files(data) {
         let place = folder.join(&path);
-        // A file may have the name of another one's folder.
-        if std::fs::create_dir_all(place.parent().expect("it is within")).is_ok()
+        // A file may have the same name as another file's folder. Then it is not written.
+        if std::fs::create_dir_all(place.parent().expect("the file has a parent folder")).is_ok()
             && std::fs::write(&place, &content).is_ok()
         {
             written.insert(Path::new("talk").join(path), content);
@@ -349,9 +353,9 @@ pub fn import(data: &[u8]) {
         Ok(reports) => reports,
         Err(other) => panic!("{other:?}"),
     };
-    sound(&store);
+    check_store(&store);
     if reports.is_empty() {
-        return; // there is no conversation in it
+        return; // the folder holds no conversation
     }
     let out = scratch.path().join("out");
     let page = store.conversations(&Default::default(), Default::default(), None, 1000).expect("a list");
@@ -376,7 +380,7 @@ fn walk(folder: &Path, prefix: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
     }
 }
 
-/// Any events, one a line, as a conversation: everything that is derived from it.
+/// Appends any events, one per line, to a conversation, and derives everything that Annals derives from it.
 pub fn fold(data: &[u8]) {
     let store = Store::in_memory(&still()).expect("a store");
     let talk = ConversationId::new("talk").expect("an id");
@@ -384,7 +388,7 @@ pub fn fold(data: &[u8]) {
     for line in text.lines().take(100) {
         let Ok(event) = NewEvent::keep(line, annals::EventId::mint) else { continue };
         match store.append(&talk, Expected::Any, &[event]) {
-            // An event of that id is there with another text, or it names a parent that is not.
+            // An event with that id has another text, or the named parent does not exist.
             Ok(_) | Err(Error::DuplicateEvent { .. } | Error::UnknownParent { .. }) => {}
             Err(other) => panic!("{line}\n{other:?}"),
         }
@@ -411,10 +415,10 @@ pub fn fold(data: &[u8]) {
             let _ = recording.step(place);
         }
     }
-    sound(&store);
+    check_store(&store);
 }
 
-fn sound(store: &Store) {
+fn check_store(store: &Store) {
     let findings = store.verify(None, &mut |_| ()).expect("verify").findings;
     assert!(findings.is_empty(), "{findings:?}");
     let findings = store.verify_projections(&mut |_| ()).expect("verify").findings;

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The whole suite on a busy machine: as root and as an ordinary user, in a folder with spaces in its name.
+# Runs the whole suite on a busy machine: as root and as an ordinary user, in a folder with spaces in its name.
 #
-#     tests/stress.sh 20              # rounds; each is the suite once as root and once as a user made for it
+#     tests/stress.sh 20              # rounds; each runs the suite once as root and once as a user made for it
 #     tests/stress.sh 3 user          # only as the user; `root` only as root
-#     tests/stress.sh 5 all proof::   # only what has this in its name
+#     tests/stress.sh 5 all proof::   # only tests with this in their name
 #
-# The committed state is cloned beside the folder of temporary files (ANNALS_STRESS_DIR says where else) and built
-# there; what is built here already is taken along, and the clone is kept for the next time. Four loops that do nothing
-# keep the machine busy meanwhile. Each run has a HOME and a TMPDIR of its own, and nothing may be left in the latter,
-# nor in the clone. One line a run; 1 where any failed. Without root there is only the user who runs it.
+# The committed state is cloned into a folder among the temporary files (or into ANNALS_STRESS_DIR) and built there. The
+# first clone starts with a copy of the files that are already built here. It is kept for the next time. Four empty
+# loops keep the machine busy. Each run has its own HOME and TMPDIR, and must leave nothing in TMPDIR or in the clone.
+# Each run prints one line. The exit code is 1 if any run failed. Without root only the calling user runs the suite.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 rounds=${1:-20} who=${2:-all} filter=${3:-}
@@ -63,7 +63,7 @@ for _ in 1 2 3 4; do
     busy+=($!)
 done
 
-# run WHO LOG: every program of the suite, one after the other, as `cargo test` would.
+# run WHO LOG: runs every program of the suite, one after the other, as `cargo test` does.
 run() {
     local person=$1 log=$2 program code=0
     local as=()

@@ -1,4 +1,4 @@
-//! Appending: alone, in batches, and from many threads.
+//! Measures appends: one event per call, in batches, and from many threads.
 
 use std::path::Path;
 
@@ -10,17 +10,18 @@ use crate::table::{Budget, Row, Table, rate};
 
 const ROUNDS: usize = 9;
 
-/// Projections have rows of their own; here they would run while the baseline is measured.
+/// Opens a store that does not update its projections. Other rows measure projections; here they would run while the
+/// baseline is measured.
 pub fn store(path: &Path) -> Store {
     Store::open_with(path, &Options { follow_projections: false, ..Options::default() }).expect("open")
 }
 
 pub fn measure(folder: &Path, table: &mut Table) {
-    alone_and_in_batches(folder, table);
+    singly_and_in_batches(folder, table);
     from_many_threads(folder, table);
 }
 
-/// Appends payloads `size` at a time: each goes through the door, into the store, and onto the disk.
+/// Appends payloads in batches of `size`. Each payload is checked, stored and written to the disk.
 pub fn append(store: &Store, id: &ConversationId, payloads: Vec<String>, size: usize) {
     let mut payloads = payloads.into_iter().peekable();
     while payloads.peek().is_some() {
@@ -29,22 +30,22 @@ pub fn append(store: &Store, id: &ConversationId, payloads: Vec<String>, size: u
     }
 }
 
-fn alone_and_in_batches(folder: &Path, table: &mut Table) {
-    const GROWN: usize = 8000;
+fn singly_and_in_batches(folder: &Path, table: &mut Table) {
+    const WARM_UP: usize = 8000;
     let mut rows = [
         (Row::new("append: one event a call / (i)", Budget::AtLeast(0.8), "/s"), 1, 1200),
         (Row::new("append: 10 events a call / bare batches of 10", Budget::Open, "/s"), 10, 2000),
         (Row::new("append: 100 events a call / bare batches of 100", Budget::AtLeast(0.6), "/s"), 100, 3000),
     ];
     let per_round: usize = rows.iter().map(|(.., count)| count).sum();
-    let payloads = events(GROWN + ROUNDS * per_round, 1);
+    let payloads = events(WARM_UP + ROUNDS * per_round, 1);
     let id = ConversationId::new("bench").expect("id");
     let store = store(&folder.join("alone.db"));
     let db = baseline::bare(&folder.join("alone-bare.db"));
-    // Both write-ahead logs are grown, both caches warm.
-    append(&store, &id, payloads[..GROWN].to_vec(), 100);
-    payloads[..GROWN].chunks(100).enumerate().for_each(|(n, batch)| baseline::append(&db, n * 100, batch));
-    let mut at = GROWN;
+    // First grow both write-ahead logs and warm both caches.
+    append(&store, &id, payloads[..WARM_UP].to_vec(), 100);
+    payloads[..WARM_UP].chunks(100).enumerate().for_each(|(n, batch)| baseline::append(&db, n * 100, batch));
+    let mut at = WARM_UP;
     for _ in 0..ROUNDS {
         for (row, size, count) in &mut rows {
             let share = &payloads[at..at + *count];
@@ -64,7 +65,7 @@ fn alone_and_in_batches(folder: &Path, table: &mut Table) {
 
 fn from_many_threads(folder: &Path, table: &mut Table) {
     const PER_ROUND: usize = 64 * 40;
-    const ALONE: usize = 600;
+    const BASELINE_COUNT: usize = 600;
     let cases = [
         ("append: 8 threads, one conversation / (i)", 8, 1, Budget::Open),
         ("append: 8 threads, 8 conversations / (i)", 8, 8, Budget::Open),
@@ -95,7 +96,9 @@ fn from_many_threads(folder: &Path, table: &mut Table) {
                     }
                 });
             });
-            let theirs = rate(ALONE, || baseline::append_singly(db, round * PER_ROUND, &share[..ALONE]));
+            let theirs = rate(BASELINE_COUNT, || {
+                baseline::append_singly(db, round * PER_ROUND, &share[..BASELINE_COUNT])
+            });
             if round > 0 {
                 rows[case].push(ours, theirs);
             }

@@ -1,7 +1,7 @@
-//! Auditing a whole file: verification against one raw scan that hashes, and every named report.
+//! Measures audits of a whole file: verification, against one raw scan that hashes, and every named report.
 //!
-//! `cargo bench -- audit --events 1000000` makes the figures of the documentation; it takes 6 GB of disk and some
-//! ten minutes. Without `--events` it is a tenth of that.
+//! `cargo bench -- audit --events 1000000` makes the figures of the documentation. It takes 6 GB of disk and
+//! about ten minutes. Without `--events`, it takes a tenth of that.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::table::{Budget, Row, Table, rate, time};
 
 const ROUNDS: usize = 3;
 
-/// How many events a conversation has.
+/// The number of events of each conversation.
 const LENGTH: usize = 1000;
 
-/// How many conversations are written at the same time, so that none of them lies in one piece.
+/// The number of conversations that are written in turn, so that the events of each are spread over the file.
 const AT_ONCE: usize = 10;
 
 pub fn measure(folder: &Path, table: &mut Table, count: usize) {
@@ -36,12 +36,12 @@ pub fn measure(folder: &Path, table: &mut Table, count: usize) {
     reports(&store, &db, table);
 }
 
-/// Writes conversations of [`LENGTH`] events; answers the payload bytes of each batch.
+/// Writes conversations of [`LENGTH`] events. Returns the payload bytes of each batch.
 fn fill(path: &Path, count: usize) -> Vec<u64> {
     let store = store(path);
     let mut bytes = Vec::new();
     for group in 0..(count / LENGTH).div_ceil(AT_ONCE) {
-        let mut talks: Vec<(ConversationId, Vec<String>)> = (0..AT_ONCE)
+        let mut conversations: Vec<(ConversationId, Vec<String>)> = (0..AT_ONCE)
             .map(|place| {
                 let number = group * AT_ONCE + place;
                 let id = ConversationId::new(&format!("session-{number:05}")).expect("id");
@@ -49,20 +49,20 @@ fn fill(path: &Path, count: usize) -> Vec<u64> {
             })
             .collect();
         for _ in 0..LENGTH / 100 {
-            for (id, payloads) in &mut talks {
+            for (id, payloads) in &mut conversations {
                 let batch: Vec<String> = payloads.drain(..100).collect();
                 bytes.push(batch.iter().map(|payload| payload.len() as u64).sum());
                 append(&store, id, batch, 100);
             }
         }
-        for (place, (id, _)) in talks.iter().enumerate() {
+        for (place, (id, _)) in conversations.iter().enumerate() {
             store.save_base_state(id, session_state(group * AT_ONCE + place)).expect("base state");
         }
     }
     bytes
 }
 
-/// Every payload in the order of the log, hashed.
+/// Reads and hashes every payload in the order of the log. Returns the number of bytes.
 fn hashed_scan(db: &Connection) -> u64 {
     scan(db, |payload| {
         black_box(Sha256::digest(payload));
@@ -106,7 +106,7 @@ fn verification(store: &Store, db: &Connection, count: usize, bytes: u64, table:
     table.add(&derived);
 }
 
-/// The time of each report over the whole file, and of those that take a conversation over one.
+/// Measures each report over the whole file. Reports that take a conversation are also measured over one.
 fn reports(store: &Store, db: &Connection, table: &mut Table) {
     let limits = SqlLimits { time_max: Duration::from_secs(600), ..SqlLimits::default() };
     let raw = time(|| {

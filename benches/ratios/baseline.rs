@@ -1,10 +1,10 @@
-//! The baseline: SQLite as anyone would use it who only wants rows in a table, and wants them fast.
+//! The baseline: plain SQLite with one table, tuned for speed.
 
 use std::path::Path;
 
 use rusqlite::{Connection, params};
 
-/// (i): write-ahead log, synchronous=FULL, a rowid table with UNIQUE (conversation, sequence).
+/// Baseline (i): write-ahead log, synchronous=FULL, a rowid table with UNIQUE (conversation, sequence).
 pub fn bare(path: &Path) -> Connection {
     let db = Connection::open(path).expect("the baseline opens");
     db.execute_batch(
@@ -16,7 +16,7 @@ pub fn bare(path: &Path) -> Connection {
     db
 }
 
-/// Appends one batch to the baseline: one transaction.
+/// Appends one batch to the baseline in one transaction.
 pub fn append(db: &Connection, from: usize, payloads: &[String]) {
     let run = |sql| db.prepare_cached(sql).and_then(|mut statement| statement.execute([])).expect("run");
     let alone = payloads.len() == 1; // a single statement is its own transaction
@@ -41,7 +41,7 @@ pub fn append_singly(db: &Connection, from: usize, payloads: &[String]) {
     }
 }
 
-/// The baseline for reading: the same table with ids and kinds, and an index for each.
+/// Makes the baseline for reading: the same table with ids and kinds, and an index on each of them.
 pub fn readable(path: &Path, events: &[annals::NewEvent]) -> Connection {
     let mut db = Connection::open(path).expect("the baseline opens");
     db.execute_batch(

@@ -1,4 +1,4 @@
-//! What runs in processes of its own: a second appender, and whatever's memory is measured.
+//! Child processes: a second appender, and the imports and exports whose memory is measured.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -10,7 +10,7 @@ use annals::{ConversationId, Store};
 use crate::append::{append, store};
 use crate::corpus::orphans;
 
-/// The entry of a child: `append DB COUNT`, `import DB FOLDER`, `export DB FOLDER`.
+/// Runs a child process. The arguments are `append DB COUNT`, `import DB FOLDER`, `export DB FOLDER`.
 pub fn run(arguments: &[String]) {
     match arguments {
         [what, db, count] if what == "append" => {
@@ -34,7 +34,7 @@ pub fn run(arguments: &[String]) {
     }
 }
 
-/// The most memory this process has had resident, in KiB; 0 where the system does not tell.
+/// The peak resident memory of this process, in KiB. 0 if the system does not report it.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -47,18 +47,18 @@ fn start(arguments: [&str; 3]) -> Command {
     command
 }
 
-/// Imports or exports in a process of its own; answers its peak memory in MiB.
+/// Imports or exports in a child process. Returns its peak memory in MiB.
 pub fn peak_mib(what: &str, db: &Path, folder: &Path, events: usize) -> f64 {
     let (db, folder) = (db.to_str().expect("a path"), folder.to_str().expect("a path"));
     let output = start([what, db, folder]).output().expect("the child runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let told = String::from_utf8(output.stdout).expect("text");
-    let (count, kib) = told.trim().split_once(' ').expect("two numbers");
-    assert_eq!(count, events.to_string(), "all events went through");
+    let printed = String::from_utf8(output.stdout).expect("text");
+    let (count, kib) = printed.trim().split_once(' ').expect("two numbers");
+    assert_eq!(count, events.to_string(), "all events were processed");
     kib.parse::<f64>().expect("a number") / 1024.0
 }
 
-/// A second process that appends when it is told to.
+/// A child process that appends on command.
 pub struct Appender {
     child: Child,
     orders: ChildStdin,
@@ -73,16 +73,16 @@ impl Appender {
         let orders = child.stdin.take().expect("a pipe");
         let answers = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut appender = Self { child, orders, answers };
-        appender.wait(); // it has opened the file and made its events
+        appender.wait(); // The child has opened the file and made its events.
         appender
     }
 
-    /// Lets it append its events to a conversation.
+    /// Starts appending the child's events to a conversation.
     pub fn begin(&mut self, id: &ConversationId, round: usize) {
-        writeln!(self.orders, "{id} {round}").expect("the child listens");
+        writeln!(self.orders, "{id} {round}").expect("the child reads its input");
     }
 
-    /// Waits until it is done.
+    /// Waits until the child reports that it is done.
     pub fn wait(&mut self) {
         let mut line = String::new();
         self.answers.read_line(&mut line).expect("the child answers");

@@ -1,4 +1,4 @@
-//! The events every figure is measured on: realistic in shape and size, the same in every run.
+//! The events that all benchmarks use. They are realistic in shape and size, and the same in every run.
 
 use std::path::Path;
 
@@ -53,7 +53,7 @@ const WORDS: &[&str] = &[
     "→",
 ];
 
-/// A small generator of its own, so that every run sees the same events (xorshift64*).
+/// A small generator of pseudo-random numbers (xorshift64*). Every run gets the same events from it.
 pub struct Random(u64);
 
 impl Random {
@@ -76,7 +76,7 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Log-normal with this median: `ln` of the result has the deviation `sigma`.
+    /// Returns a log-normal number with this median. `ln` of the result has the standard deviation `sigma`.
     fn log_normal(&mut self, median: f64, sigma: f64) -> usize {
         let (a, b) = (self.unit().max(1e-12), self.unit());
         let normal = (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos();
@@ -99,8 +99,8 @@ fn uuid(random: &mut Random) -> String {
     format!("{time_low:08x}-{time_mid:04x}-4{time_high:03x}-a{:03x}-{:012x}", b >> 52, b & 0xffff_ffff_ffff)
 }
 
-/// `count` events of one conversation: a user message, then actions and their observations, each the child
-/// of the one before.
+/// Returns `count` events of one conversation. Every 40th event is a user message, the others are actions and their
+/// observations. Each event is the child of the event before it.
 pub fn events(count: usize, seed: u64) -> Vec<String> {
     let mut random = Random::new(seed);
     let mut events = Vec::with_capacity(count);
@@ -137,7 +137,8 @@ pub fn events(count: usize, seed: u64) -> Vec<String> {
     events
 }
 
-/// The same events without parents: spread over conversations, a parent would be in another one.
+/// Returns the same events without parents. A benchmark may spread them over conversations, but a parent must be in the
+/// conversation of its child.
 pub fn orphans(count: usize, seed: u64) -> Vec<String> {
     events(count, seed)
         .into_iter()
@@ -157,8 +158,8 @@ const COMMANDS: &[&str] = &[
     "curl -sS https://example.com/health",
 ];
 
-/// The events of a session as an auditor meets them: one of many, with commands of several kinds, failures, files,
-/// risks, statuses, and times that go on from session to session.
+/// Returns the events of one of many sessions that an auditor reads. They have different commands, failed commands and
+/// risks, and their day depends on the seed.
 pub fn audited(count: usize, seed: u64) -> Vec<String> {
     let mut random = Random::new(seed ^ 0x5eed);
     let day = format!("2026-{:02}-{:02}T", seed / 28 % 12 + 1, seed % 28 + 1);
@@ -188,7 +189,7 @@ pub fn audited(count: usize, seed: u64) -> Vec<String> {
         .collect()
 }
 
-/// The base state of the session `number`: how it ended, what it cost, and a secret's name.
+/// Returns the base state of the session `number`: its status, its cost and the name of a secret.
 pub fn session_state(number: usize) -> BaseStateChange {
     let status = ["finished", "finished", "finished", "error", "stuck", "paused"][number % 6];
     let model = ["model-a", "model-b", "model-c"][number % 3];
@@ -208,28 +209,28 @@ pub fn session_state(number: usize) -> BaseStateChange {
     }
 }
 
-/// The sizes of what is measured on.
+/// Returns a description of the sizes of the events.
 pub fn describe() -> String {
     let mut sizes: Vec<usize> = events(20_000, 1).iter().map(String::len).collect();
     sizes.sort_unstable();
-    let at = |share: f64| sizes[(sizes.len() as f64 * share) as usize];
+    let quantile = |share: f64| sizes[(sizes.len() as f64 * share) as usize];
     let mean = sizes.iter().sum::<usize>() / sizes.len();
     let large = sizes.iter().filter(|size| **size >= 100_000).count();
     format!(
         "Events: median {} B, mean {mean} B, 95th percentile {} B, largest {} B; one in {} has 100 kB or more.",
-        at(0.5),
-        at(0.95),
+        quantile(0.5),
+        quantile(0.95),
         sizes[sizes.len() - 1],
         sizes.len() / large.max(1),
     )
 }
 
-/// A payload through the door.
+/// Parses a payload as a new event.
 pub fn checked(payload: String) -> NewEvent {
     NewEvent::parse(payload).expect("the corpus is valid")
 }
 
-/// Writes the events as a conversation's folder, as the reference lays it out.
+/// Writes the events as the folder of a conversation, with the file names of the reference.
 pub fn write_folder(folder: &Path, events: &[String]) {
     std::fs::create_dir_all(folder.join("events")).expect("a folder");
     for (index, event) in events.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! State and view of 50,000 events on 20 branches, against one raw ordered read of their payloads.
+//! Measures the state and the view of 50,000 events on 20 branches, against one raw ordered read of their payloads.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -19,7 +19,7 @@ const ROUNDS: usize = 5;
 const EVENTS: usize = 50_000;
 const BRANCHES: usize = 20;
 
-/// The rows of one log.
+/// The table's rows for one log.
 struct Rows {
     state: Row,
     view: Row,
@@ -70,7 +70,7 @@ pub fn measure(folder: &Path, table: &mut Table) {
 fn fold(store: &Store, id: &ConversationId) -> State {
     let mut state = State::new();
     let visit = |event: annals::store::EventRef<'_>| {
-        state.apply(&Event::read(event.payload, &Given::default()).expect("it was checked"));
+        state.apply(&Event::read(event.payload, &Given::default()).expect("a checked event"));
         Ok(true)
     };
     store.scan(id, Sequence(0), visit).expect("scan");
@@ -78,8 +78,8 @@ fn fold(store: &Store, id: &ConversationId) -> State {
 }
 
 fn view(store: &Store, id: &ConversationId) -> View {
-    let moment = Moment::new(store, id, Point::End).expect("it is there");
-    moment.view(Memory::Reloaded).expect("its branch is whole")
+    let moment = Moment::new(store, id, Point::End).expect("the conversation exists");
+    moment.view(Memory::Reloaded).expect("the branch is complete")
 }
 
 /// The id of an event of the corpus.
@@ -87,7 +87,7 @@ fn id(payload: &str) -> &str {
     &payload[7..43] // {"id":"…
 }
 
-/// The same events on branches: now and then one goes on from a message long before.
+/// Puts the events on [`BRANCHES`] branches: at some events, the parent is replaced by a much earlier event.
 fn branched(mut payloads: Vec<String>) -> Vec<String> {
     for branch in 1..BRANCHES {
         let at = branch * EVENTS / BRANCHES / 40 * 40;
@@ -99,7 +99,7 @@ fn branched(mut payloads: Vec<String>) -> Vec<String> {
     payloads
 }
 
-/// The same events with every tenth message a condensation of the 396 events before it.
+/// Replaces every tenth message by a condensation of the 396 events before it.
 fn condensed(mut payloads: Vec<String>) -> Vec<String> {
     for at in (400..EVENTS).step_by(400) {
         let forgotten: Vec<String> =

@@ -1,4 +1,4 @@
-//! Appending to long conversations: does the rate fall as the log grows, alone and with another process?
+//! Measures appends to long conversations. The rate should not fall as the log grows, with one process or with two.
 
 use std::path::Path;
 
@@ -28,16 +28,16 @@ pub fn measure(folder: &Path, table: &mut Table) {
     with_another_process(folder, &id, &payloads, &short, &long, table);
 }
 
-/// New ids for the same events, so that every round appends the same bytes elsewhere.
-fn renamed(payloads: &[String], round: usize, who: char) -> Vec<String> {
-    payloads.iter().map(|payload| format!("{}{who}{round:07}{}", &payload[..7], &payload[15..])).collect()
+/// Returns the same events with new ids, so that every round appends the same bytes.
+fn renamed(payloads: &[String], round: usize, series: char) -> Vec<String> {
+    payloads.iter().map(|payload| format!("{}{series}{round:07}{}", &payload[..7], &payload[15..])).collect()
 }
 
-/// A conversation of 100 events; its round's own, so that it is 100 events long in every round.
-fn young(short: &Store, payloads: &[String], round: usize, who: char) -> ConversationId {
-    let young = ConversationId::new(&format!("young-{who}-{round}")).expect("id");
-    append(short, &young, payloads[..100].to_vec(), 100);
-    young
+/// Makes a conversation of 100 events. Each round has its own, so that its length is the same in every round.
+fn young(short: &Store, payloads: &[String], round: usize, series: char) -> ConversationId {
+    let id = ConversationId::new(&format!("young-{series}-{round}")).expect("id");
+    append(short, &id, payloads[..100].to_vec(), 100);
+    id
 }
 
 fn alone(id: &ConversationId, payloads: &[String], [short, medium, long]: [&Store; 3], table: &mut Table) {

@@ -1,15 +1,15 @@
-//! How fast, how small, how lean: every figure a ratio to bare SQLite (or to the folders and the disk) in
-//! the same run, on the same events, in turn.
+//! Measures speed, size on disk and memory. Every figure is a ratio to bare SQLite (or to the folders or the disk),
+//! measured alternately in the same run and on the same events.
 //!
 //! ```sh
 //! cargo bench                                    # everything; three to five minutes
-//! cargo bench -- read import                     # only the rows whose group begins so
-//! cargo bench -- audit --events 1000000          # that group on a file of a million events
-//! cargo bench -- --save docs/benchmarks.md       # and write the table there
+//! cargo bench -- read import                     # only the groups whose names begin with these words
+//! cargo bench -- audit --events 1000000          # the group `audit` on a file of a million events
+//! cargo bench -- --save docs/benchmarks.md       # also writes the table to this file
 //! ```
 //!
-//! A machine that does other things at the same time moves absolute rates by halves and ratios by a few
-//! per cent. Where the disk's own rate, printed first and last, differs much, discard the run.
+//! Other work on the machine at the same time can halve the absolute rates, but it changes the ratios by only a few
+//! per cent. The disk's own rate is printed first and last. If these two rates differ much, discard the run.
 
 mod append;
 mod audit;
@@ -29,7 +29,7 @@ use std::path::Path;
 
 use table::Table;
 
-/// The first word of a group's rows, and what measures them.
+/// The first word of a group's rows, and the function that measures them.
 type Group<'a> = (&'static str, &'a dyn Fn(&Path, &mut Table));
 
 fn main() {
@@ -47,7 +47,7 @@ fn main() {
         Some(at) => (arguments[at + 1..].iter().take(1).collect(), arguments[..at].iter().collect()),
         None => (Vec::new(), arguments.iter().collect()),
     };
-    let folder = tempfile::tempdir().expect("a folder for the files of this run");
+    let folder = tempfile::tempdir().expect("the folder for the files of this run can be made");
     let mut table = Table::begin(&folder.path().join("disk-rate"));
     let audited = |folder: &Path, table: &mut Table| audit::measure(folder, table, count);
     let groups: Vec<Group<'_>> = vec![
@@ -64,9 +64,9 @@ fn main() {
     for (name, measure) in groups {
         if wanted.is_empty() || wanted.iter().any(|word| name.starts_with(word.as_str())) {
             let own = folder.path().join(name);
-            std::fs::create_dir(&own).expect("a folder for the group");
+            std::fs::create_dir(&own).expect("the group's folder can be made");
             measure(&own, &mut table);
-            std::fs::remove_dir_all(&own).expect("the group's files go");
+            std::fs::remove_dir_all(&own).expect("the group's files can be removed");
         }
     }
     table.end(&folder.path().join("disk-rate"));

@@ -1,4 +1,4 @@
-//! Projections: what it costs to let them follow, and how fast they catch up.
+//! Measures projections: the cost for appends while they follow, and the rate at which they catch up.
 
 use std::path::Path;
 

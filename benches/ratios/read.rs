@@ -1,4 +1,4 @@
-//! Reading 50,000 events of one conversation: all in order, one, a page, counts, and a cold start.
+//! Measures reads of a conversation of 50,000 events: all in order, one by id, a page, counts, and a cold start.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -19,7 +19,8 @@ pub fn measure(folder: &Path, table: &mut Table) {
     let payloads = events(EVENTS, 7);
     let id = ConversationId::new("bench").expect("id");
     let path = folder.join("read.db");
-    append(&store(&path), &id, payloads.clone(), 1000); // closed again, so that its log is in the file
+    // The store is closed again at once, so that its write-ahead log is moved into the file.
+    append(&store(&path), &id, payloads.clone(), 1000);
     let store = store(&path);
     store.catch_up().expect("catch up");
     let checked: Vec<NewEvent> = payloads.into_iter().map(checked).collect();
@@ -54,7 +55,7 @@ fn scan(store: &Store, id: &ConversationId, db: &Connection, bytes: usize, table
     table.add(&row);
 }
 
-/// Every payload in order; answers how many bytes.
+/// Reads every payload in order. Returns the number of bytes.
 pub fn baseline_scan(db: &Connection) -> usize {
     let sql = "SELECT sequence, payload FROM event WHERE conversation = 1 ORDER BY sequence";
     let mut statement = db.prepare_cached(sql).expect("prepare");
@@ -75,14 +76,14 @@ fn by_id(store: &Store, id: &ConversationId, db: &Connection, ids: &[EventId], t
         let wanted: Vec<&EventId> = (0..READS).map(|_| &ids[random.below(ids.len())]).collect();
         let ours = time(|| {
             for event in &wanted {
-                black_box(store.event(id, event).expect("it is there"));
+                black_box(store.event(id, event).expect("the event exists"));
             }
         });
         let theirs = time(|| {
             for event in &wanted {
                 let sql = "SELECT sequence, id, payload FROM event WHERE conversation = 1 AND id = ?1";
                 let mut statement = db.prepare_cached(sql).expect("prepare");
-                black_box(statement.query_row([event.as_str()], owned).expect("it is there"));
+                black_box(statement.query_row([event.as_str()], owned).expect("the event exists"));
             }
         });
         row.push(ours.as_secs_f64() * 1e6 / READS as f64, theirs.as_secs_f64() * 1e6 / READS as f64);
@@ -90,7 +91,7 @@ fn by_id(store: &Store, id: &ConversationId, db: &Connection, ids: &[EventId], t
     table.add(&row);
 }
 
-/// A row as something one can keep.
+/// Copies a row into owned values.
 fn owned(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, String, String)> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?))
 }
@@ -154,7 +155,7 @@ fn counts(store: &Store, id: &ConversationId, db: &Connection, table: &mut Table
     table.add(&row);
 }
 
-/// Everything from naming the file to holding its last 100 events; the system has the file in its cache.
+/// Measures the time from opening the file to having its last 100 events. The file is in the system's cache.
 fn cold_open(path: &Path, bare_path: &Path, id: &ConversationId, table: &mut Table) {
     const OPENS: usize = 10;
     let mut row = Row::new("read: open and read the last 100 of 50,000 / bare", Budget::AtMost(10.0), "ms");
@@ -162,7 +163,7 @@ fn cold_open(path: &Path, bare_path: &Path, id: &ConversationId, table: &mut Tab
     for _ in 0..ROUNDS {
         let (mut ours, mut theirs) = (0.0, 0.0);
         for _ in 0..OPENS {
-            // Closing is not timed: it takes the write-ahead log away, for both.
+            // Closing is not timed, because it removes the write-ahead log. The same holds for the baseline.
             let mut open = None;
             ours += time(|| {
                 let store = Store::open(path).expect("open");

@@ -1,4 +1,5 @@
-//! Appending over HTTP: the raw append route at 1, 16 and 64 connections, the load generator on the same cores.
+//! Measures appends over HTTP: the raw append route with 1, 16 and 64 connections. The load generator runs on the same
+//! cores.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::corpus::orphans;
 use crate::table::{Budget, Row, Table, rate};
 
 const ROUNDS: usize = 7;
-const ALONE: usize = 600;
+const BASELINE_COUNT: usize = 600;
 
 pub fn measure(folder: &Path, table: &mut Table) {
     let cases = [
@@ -23,18 +24,18 @@ pub fn measure(folder: &Path, table: &mut Table) {
         ("serve: raw append, 16 connections / (i)", 16, 1600, Budget::AtLeast(2.2)),
         ("serve: raw append, 64 connections / (i)", 64, 2560, Budget::AtLeast(3.0)),
     ];
-    let per_round = cases.iter().map(|(_, _, count, _)| count).sum::<usize>() + ALONE;
+    let per_round = cases.iter().map(|(_, _, count, _)| count).sum::<usize>() + BASELINE_COUNT;
     let payloads = orphans(per_round * (ROUNDS + 1), 3);
     let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let server = Server::start(&runtime, &folder.join("served.db"));
     let db = baseline::bare(&folder.join("served-bare.db"));
     let mut rows: Vec<Row> = cases.iter().map(|(what, .., budget)| Row::new(*what, *budget, "/s")).collect();
     let mut at = 0;
-    // The first round grows both write-ahead logs and counts for nothing.
+    // The first round only grows both write-ahead logs. It is not counted.
     for round in 0..=ROUNDS {
         for (case, (_, connections, count, _)) in cases.iter().enumerate() {
-            let theirs = rate(ALONE, || {
-                baseline::append_singly(&db, at, &payloads[at..at + ALONE]);
+            let theirs = rate(BASELINE_COUNT, || {
+                baseline::append_singly(&db, at, &payloads[at..at + BASELINE_COUNT]);
             });
             let share: Vec<Vec<Vec<u8>>> = payloads[at..at + count]
                 .chunks(count / connections)
@@ -42,7 +43,7 @@ pub fn measure(folder: &Path, table: &mut Table) {
                 .map(|(connection, part)| part.iter().map(|event| request(connection, event)).collect())
                 .collect();
             let ours = rate(*count, || runtime.block_on(server.send(share)));
-            at += (*count).max(ALONE);
+            at += (*count).max(BASELINE_COUNT);
             if round > 0 {
                 rows[case].push(ours, theirs);
             }
@@ -52,7 +53,7 @@ pub fn measure(folder: &Path, table: &mut Table) {
     rows.iter().for_each(|row| table.add(row));
 }
 
-/// One event as a request, all of it made before it is measured.
+/// Returns the request that appends one event. All requests are made before the measurement.
 fn request(connection: usize, event: &str) -> Vec<u8> {
     format!(
         "POST /api/annals/conversations/bench-{connection}/events HTTP/1.1\r\nHost: localhost\r\n\
@@ -83,18 +84,18 @@ impl Server {
         })
     }
 
-    /// Sends every part over a connection of its own, each request when the one before was answered.
+    /// Sends each part over its own connection. A request is sent when the request before it is answered.
     async fn send(&self, parts: Vec<Vec<Vec<u8>>>) {
         let port = self.port;
         let tasks: Vec<_> = parts.into_iter().map(|part| tokio::spawn(connection(port, part))).collect();
         for task in tasks {
-            task.await.expect("a connection ended well");
+            task.await.expect("the connection task succeeded");
         }
     }
 
     fn end(self, runtime: &Runtime) {
         self.stop.send(()).expect("the server listens");
-        runtime.block_on(self.task).expect("the server ended").expect("well");
+        runtime.block_on(self.task).expect("the server task ended").expect("the server ended well");
     }
 }
 
@@ -105,7 +106,7 @@ async fn connection(port: u16, requests: Vec<Vec<u8>>) {
     for request in requests {
         stream.write_all(&request).await.expect("sent");
         let mut length = 0;
-        // The answer is short and ends with its body's bracket.
+        // The answer is short, and its body ends with `}]}`.
         while !buffer[..length].ends_with(b"}]}") {
             let more = stream.read(&mut buffer[length..]).await.expect("an answer");
             assert!(more > 0, "the server hung up: {}", String::from_utf8_lossy(&buffer[..length]));

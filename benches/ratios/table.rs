@@ -1,4 +1,5 @@
-//! The table: one row a question, each an interleaved series of ratios; printed while it grows.
+//! The table of results. Each row answers one question with a series of interleaved ratios, and is printed as soon as
+//! it is measured.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::corpus;
 
-/// What a ratio has to be.
+/// The bound that a ratio must meet.
 #[derive(Clone, Copy)]
 pub enum Budget {
     AtLeast(f64),
     AtMost(f64),
-    /// Nothing was promised; the figure is for orientation.
+    /// There is no bound. The figure is for orientation.
     Open,
 }
 
@@ -88,16 +89,16 @@ impl Table {
 
     pub fn end(&mut self, scratch: &Path) {
         let last = disk_rate(scratch);
-        let apart = (last / self.disk_first).max(self.disk_first / last);
+        let factor = (last / self.disk_first).max(self.disk_first / last);
         self.line("");
         self.line(&format!("Disk, last: {last:.0} synced writes of 4 KiB a second."));
-        if apart > 2.0 {
+        if factor > 2.0 {
             self.line("The disk changed its speed: discard this run.");
         }
         self.line(&format!("Run in {:.0} s.", self.began.elapsed().as_secs_f64()));
     }
 
-    /// Writes the table with what it takes to read it.
+    /// Writes the table to a file, after an introduction.
     pub fn save(&self, path: &Path) {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let engine = rusqlite::version();
@@ -109,12 +110,12 @@ impl Table {
 const INTRODUCTION: &str = "\
 # Benchmarks
 
-Made by `cargo bench -- --save docs/benchmarks.md`. Every figure is a ratio between two things measured in the same
-run, on the same events, in turn; the first number is the median over the rounds. Absolute rates hold for one machine
-on one day. **(i)** is bare rusqlite: one row a transaction, write-ahead log, `synchronous=FULL`, a table with
-`UNIQUE (conversation, sequence)` and nothing else. Annals' side of an append is all of it: checking the JSON, reading
-the columns, hashing, catalogue, HEAD, every index, equally durable. A ratio of rates is better when it is higher, one
-of times (µs, ms) or sizes when it is lower.
+Made by `cargo bench -- --save docs/benchmarks.md`. Every figure is a ratio of two measurements. Both are made in the
+same run, on the same events, in turn. The first number is the median over the rounds. Absolute rates hold for one
+machine on one day. **(i)** is bare rusqlite: one row per transaction, write-ahead log, `synchronous=FULL`, a table with
+`UNIQUE (conversation, sequence)` and nothing else. Annals' side of an append is the whole work: checking the JSON,
+reading the columns, hashing, catalogue, HEAD, every index, equally durable. A ratio of rates is better when it is
+higher. A ratio of times (µs, ms) or sizes is better when it is lower.
 ";
 
 fn short(value: f64) -> String {
@@ -131,19 +132,19 @@ pub fn median(values: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Runs `work` and answers how many of `units` it did a second.
+/// Runs `work` and returns how many `units` it did per second.
 pub fn rate(units: usize, work: impl FnOnce()) -> f64 {
     units as f64 / time(work).as_secs_f64()
 }
 
-/// How long `work` takes.
+/// Runs `work` and returns how long it took.
 pub fn time(work: impl FnOnce()) -> Duration {
     let began = Instant::now();
     work();
     began.elapsed()
 }
 
-/// How many writes of a page the disk syncs in a second, each behind the last, as a write-ahead log does.
+/// Returns how many page writes the disk syncs per second, one after the other, as in a write-ahead log.
 fn disk_rate(scratch: &Path) -> f64 {
     use std::io::Write as _;
     let mut file = std::fs::File::create(scratch).expect("create");

@@ -1,4 +1,4 @@
-//! Folders: how fast they come in and go out, what they take on disk and in memory.
+//! Measures imports and exports of folders: their speed, and the space they take on disk and in memory.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::table::{Budget, Row, Table, rate};
 
 const ROUNDS: usize = 5;
 
-/// The real SDK appended about 500 events/s on a machine where (i) was about 4,700: ten times that is this
-/// much of (i).
+/// Ten times the SDK's append rate, as a share of (i). The real SDK appended about 500 events/s on a machine where (i)
+/// was about 4,700.
 const TEN_TIMES_THE_SDK: f64 = 1.06;
 
 pub fn measure(folder: &Path, table: &mut Table) {
@@ -23,26 +23,28 @@ pub fn measure(folder: &Path, table: &mut Table) {
 
 fn rates(folder: &Path, table: &mut Table) {
     const EVENTS: usize = 6000;
-    const ALONE: usize = 1000;
+    const BASELINE_COUNT: usize = 1000;
     let payloads = events(EVENTS, 12);
     let source = folder.join("source");
     write_folder(&source, &payloads);
     let db = baseline::bare(&folder.join("bare.db"));
-    baseline::append(&db, 1_000_000, &payloads); // its write-ahead log is grown
+    baseline::append(&db, 1_000_000, &payloads); // grows its write-ahead log
     let mut import = Row::new("import: a folder / (i)", Budget::AtLeast(TEN_TIMES_THE_SDK), "/s");
     let mut again = Row::new("import: the same folder again / (i)", Budget::Open, "/s");
     let mut export = Row::new("export: a folder / copying its files", Budget::Open, "/s");
     for round in 0..ROUNDS {
         let store = Store::open(folder.join(format!("import-{round}.db"))).expect("open");
-        let take_in = |expected: ImportStatus| {
+        let run_import = |expected: ImportStatus| {
             let reports = Importer::new(&store, ImportOptions::default()).import(&source, &mut |_| {});
             assert_eq!(reports.expect("import")[0].status, expected);
         };
-        let ours = rate(EVENTS, || take_in(ImportStatus::Imported));
-        let from = round * ALONE;
-        let theirs = rate(ALONE, || baseline::append_singly(&db, from, &payloads[from % 5000..][..ALONE]));
+        let ours = rate(EVENTS, || run_import(ImportStatus::Imported));
+        let from = round * BASELINE_COUNT;
+        let theirs = rate(BASELINE_COUNT, || {
+            baseline::append_singly(&db, from, &payloads[from % 5000..][..BASELINE_COUNT])
+        });
         import.push(ours, theirs);
-        again.push(rate(EVENTS, || take_in(ImportStatus::Unchanged)), theirs);
+        again.push(rate(EVENTS, || run_import(ImportStatus::Unchanged)), theirs);
         let page = store.conversations(&Default::default(), Default::default(), None, 1).expect("list");
         let target = folder.join(format!("export-{round}"));
         let ours = rate(EVENTS, || {
@@ -83,7 +85,7 @@ fn sizes(folder: &Path, table: &mut Table) {
     let mut export = Row::new("export: peak memory at 50,000 events / 64 MiB", Budget::AtMost(1.0), "MiB");
     export.push(peak_mib("export", &db, &folder.join("out"), EVENTS), MEMORY_MIB);
     table.add(&export);
-    // Both processes have closed the file: its write-ahead log is in it, its projections are up to date.
+    // Both processes have closed the file. So it contains its write-ahead log, and its projections are up to date.
     let mut size = Row::new("size: file with projections / du of the folder", Budget::AtMost(0.65), "MB");
     size.push(disk_usage(&db) / 1e6, disk_usage(&source) / 1e6);
     table.add(&size);
@@ -96,7 +98,7 @@ fn sizes(folder: &Path, table: &mut Table) {
     archive(&db, &source, EVENTS, table);
 }
 
-/// What an archive saves, and what reading it costs.
+/// Measures how much space an archive saves and how much slower it is to read.
 fn archive(db: &Path, source: &Path, events: usize, table: &mut Table) {
     let store = Store::open(db).expect("open");
     let page = store.conversations(&Default::default(), Default::default(), None, 1).expect("list");
@@ -129,10 +131,10 @@ fn archive(db: &Path, source: &Path, events: usize, table: &mut Table) {
     table.add(&size);
 }
 
-/// What `du` says: the blocks that are taken, in bytes.
+/// The disk usage as `du` reports it: the allocated blocks, in bytes.
 fn disk_usage(path: &Path) -> f64 {
     use std::os::unix::fs::MetadataExt as _;
-    let metadata = std::fs::symlink_metadata(path).expect("it is there");
+    let metadata = std::fs::symlink_metadata(path).expect("the path exists");
     let mut bytes = metadata.blocks() as f64 * 512.0;
     if metadata.is_dir() {
         for entry in std::fs::read_dir(path).expect("a folder") {

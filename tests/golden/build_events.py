@@ -1,4 +1,4 @@
-"""Events for the golden cases, made with the real SDK's classes and with ids and times that never change."""
+"""Makes events for the golden cases with the real SDK's classes. Their ids and times never change."""
 
 import datetime
 import json
@@ -44,7 +44,7 @@ START = datetime.datetime(2025, 6, 15, 12, 0, 0)
 
 
 def dump(event):
-    """An event as the SDK stores it, with the one set among its fields in order."""
+    """Returns an event as the SDK stores it, with its only set (`forgotten_event_ids`) sorted."""
     value = json.loads(event.model_dump_json(exclude_none=True))
     if "forgotten_event_ids" in value:
         value["forgotten_event_ids"].sort()
@@ -52,7 +52,7 @@ def dump(event):
 
 
 def write(case):
-    """A case as text: one event a line, every other member on a line of its own."""
+    """Returns a case as text: one line per event or other object in a list, and one line per other member."""
     lines = []
     for key, value in case.items():
         if key == "events":
@@ -67,7 +67,7 @@ def write(case):
 
 
 class Log:
-    """Builds one case's events; `parent` is stamped on those that follow until it is changed."""
+    """Builds the events of one case. While `parent` is set, each new event gets it as parent."""
 
     def __init__(self, case):
         self.case = case

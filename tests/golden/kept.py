@@ -1,4 +1,4 @@
-"""How the makers of goldens keep what they made: written, or with --check compared with what is there."""
+"""Writes the goldens that the make scripts produce. With --check it compares them with the stored ones instead."""
 
 import contextlib
 import pathlib
@@ -7,7 +7,7 @@ import tempfile
 
 
 def keep(path, text):
-    """Writes the text to the file; with --check ends the program where the file has another."""
+    """Writes the text to the file. With --check it ends the program if the file has another text."""
     if "--check" not in sys.argv:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -17,7 +17,7 @@ def keep(path, text):
 
 @contextlib.contextmanager
 def folder(path):
-    """Where to write a folder of goldens: there; with --check elsewhere, and the program ends where what is there differs."""
+    """Yields the folder to write goldens to. With --check it is temporary, and the program ends if they differ."""
     if "--check" not in sys.argv:
         yield path
         return

@@ -3,7 +3,7 @@
     python make_agents.py          rewrites every case
     python make_agents.py --check  says whether it would change, and fails if it would
 
-Needs openhands-sdk 1.58.0. The folder is written {W}.
+Needs openhands-sdk 1.58.0. {W} stands for the folder.
 """
 
 import json

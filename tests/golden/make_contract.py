@@ -1,11 +1,11 @@
-"""Writes src/server/shape/contract.json, which says what requests and settings may hold, and src/server/settings/forms.json,
-which says how settings are asked for: both are what the real SDK and server say.
+"""Writes src/server/http/shape/contract.json, the schemas of requests and settings, and src/server/settings/forms.json, the
+forms for the settings. Both come from the real SDK and server.
 
     python make_contract.py          rewrites both
-    python make_contract.py --check  says whether they would change, and fails if they would
+    python make_contract.py --check  names the files that would change, and fails if there are any
 
-Needs openhands-agent-server 1.58.0. Every entry is a JSON Schema without texts; members that are worked out when a value is
-made have their defaults, too.
+Needs openhands-agent-server 1.58.0. Every entry is a JSON Schema without texts. Defaults that are computed when a value is made
+are included.
 """
 
 import json
@@ -44,16 +44,16 @@ MODELS = [
     workspaces_router.AddWorkspacesRequest, workspaces_router.AddWorkspaceParentsRequest,
 ]
 
-# What is read elsewhere, by readers of its own.
+# Types that the server reads with separate code.
 ELSEWHERE = {
     "AgentContext", "FallbackStrategy", "Skill", "HookConfig", "CondenserBase", "AgentDefinition", "AgentBase",
     "SecretSource", "MCPOAuthAuthentication", "MCPOAuthState", "SandboxConfig", "OrgConfig",
 }
 
-# What the server keeps of the settings of conversations.
+# The settings of conversations that the server keeps.
 KEPT = set(ConversationSettings().model_dump(mode="json"))
 
-# The reference makes an agent of whatever is given where it is asked for one; this is what it wants of its members.
+# The reference makes an agent of any given object. These are the types that it requires of the members.
 AGENT = {
     "type": "object",
     "properties": {
@@ -74,7 +74,7 @@ WORDS = ("title", "description", "openhands_settings", "openhands_settings_secti
 
 
 def bare(schema):
-    """The schema without texts, with short references."""
+    """Returns the schema without texts and with short references."""
     if isinstance(schema, list):
         return [bare(part) for part in schema]
     if not isinstance(schema, dict):
@@ -108,7 +108,7 @@ def known(model, schemas):
 
 
 def defaults(model, schema):
-    """Members whose default is made each time."""
+    """Adds the defaults that are computed for each value."""
     for name, field in model.model_fields.items():
         part = schema.get("properties", {}).get(field.alias or name)
         if part is None or field.default_factory is None or field.default is not PydanticUndefined:
@@ -145,14 +145,14 @@ def contract():
     schemas["AgentProfile"] = {"oneOf": [{"$ref": "OpenHandsAgentProfile"}, {"$ref": "ACPAgentProfile"}]}
     conversation = schemas["ConversationSettings"]
     conversation["properties"] = {name: part for name, part in conversation["properties"].items() if name in KEPT}
-    # Servers are shown with what was said of them.
+    # MCP servers are shown only with the members that were given, so members have no null default.
     for name in schemas:
         if name.startswith("MCP"):
             for part in schemas[name].get("properties", {}).values():
                 if "default" in part and part["default"] is None:
                     del part["default"]
     llm = schemas["LLM"]["properties"]
-    # Efforts beyond the list are let through there; the idle time follows the timeout.
+    # The reference accepts efforts that are not in the list. The idle timeout depends on the timeout.
     llm["reasoning_effort"]["anyOf"] = [{"type": "string"}, {"type": "null"}]
     del llm["stream_idle_timeout"]["default"]
     needed, waiting = {}, [model.__name__ for model in MODELS] + ["Agent", "AgentSettings", "AgentProfile"]
@@ -174,7 +174,7 @@ def forms():
 
 
 def main():
-    files = {"shape/contract.json": contract(), "settings/forms.json": forms()}
+    files = {"http/shape/contract.json": contract(), "settings/forms.json": forms()}
     changed = []
     for name, content in files.items():
         path, text = SERVER / name, json.dumps(content, indent=1) + "\n"

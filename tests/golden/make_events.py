@@ -3,9 +3,9 @@
     python make_events.py          rewrites the file
     python make_events.py --check  fails if it would change
 
-One object a line: `payload`, and `dump`, the SDK's text for the event; null where the SDK refuses the payload. Values are made
-from the SDK's own schemas, whole and with as little as a value may have, then broken at random with a
-fixed seed. Needs openhands-sdk, openhands-tools and openhands-agent-server 1.58.0.
+One object per line: `payload`, and `dump`, the SDK's text for the event, or null if the SDK refuses the payload. Values
+are made from the SDK's own schemas, with all members and with only the required ones. Others are damaged at random with
+a fixed seed. Needs openhands-sdk, openhands-tools and openhands-agent-server 1.58.0.
 """
 
 import copy
@@ -34,7 +34,7 @@ BROKEN = [None, "3", "3.0", " 4 ", "x", 3, 3.0, 2.5, True, "true", "ON", [], {},
 
 
 def kinds(base):
-    """The names of the concrete classes of a union."""
+    """Returns the names of the concrete classes of a union."""
     return sorted(entry["$ref"].split("/")[-1] for entry in DEFS[base]["oneOf"])
 
 
@@ -43,7 +43,7 @@ EVENTS = sorted(entry["$ref"].split("/")[-1] for entry in SCHEMA["oneOf"])
 
 
 class Maker:
-    """Makes values of a schema; `full` has every member, otherwise only those it must."""
+    """Makes values of a schema: with every member if `full`, the required ones if False, a random selection if None."""
 
     def __init__(self, seed, full=None, chosen=None):
         self.random = random.Random(seed)
@@ -112,7 +112,7 @@ class Maker:
         return {**event, "kind": kind, "id": "e-1", "timestamp": "2026-01-01T00:00:00"}
 
     def broken(self, event):
-        """The same event with one thing about it changed."""
+        """Returns a copy of the event with one random change."""
         event = copy.deepcopy(event)
         path = self.random.choice([path for path in paths(event) if path])
         around = event
@@ -158,7 +158,7 @@ def payloads():
         maker = Maker(f"broken{number}")
         event = maker.event(maker.random.choice(EVENTS))
         event = maker.broken(event) if number % 7 else event
-        # Ids and times are made up where there are none, and Annals takes no id that a shell could not show.
+        # The SDK makes up missing ids and times, and Annals accepts no id that is empty or not printable.
         if "id" in event and "timestamp" in event and isinstance(event["id"], str) and event["id"].isprintable() and event["id"]:
             yield json.dumps(event, ensure_ascii=number % 2 == 0, separators=(", ", ": "))
 
@@ -173,7 +173,7 @@ def dumped(payload):
 def main():
     lines = []
     for payload in payloads():
-        # A state update without a key gets a random one.
+        # The SDK gives a state update without a key a random one.
         if '"ConversationStateUpdateEvent"' in payload and '"key"' not in payload:
             continue
         lines.append(json.dumps({"payload": payload, "dump": dumped(payload)}, ensure_ascii=False))

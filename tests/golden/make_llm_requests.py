@@ -1,7 +1,7 @@
 """Writes tests/golden/llm/requests.json: what the real SDK sends to a provider for given settings and messages.
 
 The SDK is OpenHands SDK 1.58 with the litellm that it brings along; the provider is a server of this script on
-127.0.0.1, which writes down what it is sent. Nobody else is asked.
+127.0.0.1, which records the requests. No other server is contacted.
 
     python make_llm_requests.py          writes it anew
     python make_llm_requests.py --check  fails if it would change
@@ -165,11 +165,6 @@ CASES += [
 ]
 
 
-def strip(value):
-    """The same without ids that litellm makes up."""
-    return value
-
-
 def main():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Provider)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -177,20 +172,20 @@ def main():
     tools = [*FinishTool.create(), *ThinkTool.create()]
     schemas = [tool.to_openai_tool(add_security_risk_prediction=True)["function"] for tool in tools]
     cases = []
-    for model, more, said, with_tools in CASES:
+    for model, more, history, with_tools in CASES:
         provider = model.split("/")[0]
         url = base if provider in ("anthropic", "gemini") or model.startswith("claude") else f"{base}/v1"
         settings = {"model": model, "api_key": "sk-test", "base_url": url, "num_retries": 0, **more}
-        case = {"settings": {**settings, "base_url": url.replace(base, "http://provider")}, "messages": said, "tools": with_tools}
+        case = {"settings": {**settings, "base_url": url.replace(base, "http://provider")}, "messages": history, "tools": with_tools}
         SEEN.clear()
         try:
             llm = LLM(**settings)
-            llm.generate([Message.model_validate(m) for m in MESSAGES[said]], tools=tools if with_tools else None,
+            llm.generate([Message.model_validate(m) for m in MESSAGES[history]], tools=tools if with_tools else None,
                          store=False, add_security_risk_prediction=True,
                          call_context=LLMCallContext(prompt_cache_key="key-1", session_id="session-1"))
-            case["request"] = strip(SEEN[0])
+            case["request"] = SEEN[0]
         except Exception as error:
-            # Its first line: below it are the paths of whoever ran this.
+            # Only the first line: the others contain paths of this machine.
             case["error"] = f"{type(error).__name__}: {error}".split("\n")[0]
         cases.append(case)
     made = {"messages": MESSAGES, "tools": schemas, "cases": cases}

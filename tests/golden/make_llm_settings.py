@@ -1,4 +1,4 @@
-"""Writes tests/golden/llm/settings.json: what the real SDK (1.58) makes of an LLM's settings, and what it refuses.
+"""Writes tests/golden/llm/settings.json: how the real SDK (1.58) reads an LLM's settings, and which it refuses.
 
     python make_llm_settings.py          writes it anew
     python make_llm_settings.py --check  fails if it would change

@@ -1,6 +1,7 @@
-"""Writes tests/golden/llm/tokens.json: how many tokens litellm counts in what recorded conversations last sent.
+"""Writes tests/golden/llm/tokens.json: the number of tokens that litellm counts in the last request of each
+recorded conversation.
 
-    python make_llm_tokens.py          writes it anew
+    python make_llm_tokens.py          rewrites it
     python make_llm_tokens.py --check  fails if it would change
 """
 

@@ -1,20 +1,20 @@
 """Writes tests/golden/messages: the messages that the real SDK makes of events, and their forms on the wire.
 
     python make_messages.py          rewrites every case
-    python make_messages.py --check  says which cases would change, and fails if any would
+    python make_messages.py --check  names the cases that would change, and fails if there are any
 
-Cases 01 to 55 keep their events and get new answers; the ones after them are built here. Needs
+Cases 01 to 55 keep their events and get new answers. The later cases are built here. Needs
 openhands-sdk and openhands-tools 1.58.0. Members of a case:
 
-    events            the log; the SDK is given those of them that a model sees
-    error             the exception that making the messages ends with, in place of what follows
+    events            the log; the SDK gets only the events that a model sees
+    error             the exception that making the messages raises; then the members below are missing
     messages          the messages
-    chat              by flags (FLAGS): the request, the name of the flags with the same one, or {"error"}
-    responses         each message in the words of the Responses interface, with pictures
-    responses_blind   the same without pictures, where it differs
+    chat              by flags (FLAGS): the request, the name of earlier flags with the same request, or {"error"}
+    responses         each message in the form of the Responses API, with pictures
+    responses_blind   the same without pictures, if it differs
     request           {"instructions", "input"}: all messages as one Responses request
 
-In what the SDK answered, a text of more than 400 characters is told by its length in characters and the SHA-256
+In the SDK's answers, a text of more than 400 characters is replaced by its length in characters and the SHA-256
 of its UTF-8 form: "<30000 characters, sha256 ..>".
 """
 
@@ -85,7 +85,7 @@ def responses(messages, vision):
 
 
 class Vision:
-    """Stands for a model that sees and is paid by use."""
+    """Stands for a model with vision that is not used through a subscription."""
 
     is_subscription = False
 
@@ -94,7 +94,7 @@ class Vision:
 
 
 def answers(values, flags):
-    """What the SDK makes of events; it writes files while it does, so it works in a folder that goes away."""
+    """Returns the SDK's answers for events. The SDK writes files meanwhile, so it works in a temporary folder."""
     here = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -127,7 +127,7 @@ def answers(values, flags):
 
 
 def brief(value):
-    """The same value with long texts told by length and digest."""
+    """Returns the value with long texts replaced by their length and digest."""
     if isinstance(value, str) and len(value) > 400:
         return f"<{len(value)} characters, sha256 {hashlib.sha256(value.encode()).hexdigest()}>"
     if isinstance(value, dict):
@@ -144,7 +144,7 @@ def built(function):
 
 
 class Talk(Log):
-    """A log whose messages may be of any kind."""
+    """A log that can have messages of any role and content."""
 
     def message(self, role, *parts, source="user", extended=(), **fields):
         own = {"sender": fields.pop("sender", None), "extended_content": [TextContent(text=text) for text in extended]}
@@ -444,7 +444,7 @@ def nothing_but_events_that_no_model_sees(log):
 
 
 def scramble(log, seed):
-    """A log that no agent would write: anything after anything."""
+    """Fills a log that no agent would write, with events in random order."""
     rng = random.Random(seed)
     actions = []
     for number in range(40):

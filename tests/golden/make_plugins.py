@@ -1,9 +1,9 @@
-"""Writes tests/golden/plugins: what the real SDK makes of folders that are plugins, of sources and of marketplaces.
+"""Writes tests/golden/plugins: how the real SDK reads plugin folders, sources and marketplaces.
 
     python make_plugins.py          rewrites every case
     python make_plugins.py --check  says whether it would change, and fails if it would
 
-Needs openhands-sdk 1.58.0. The folder is written {W}, the home folder {H}.
+Needs openhands-sdk 1.58.0. {W} stands for the folder, {H} for the home folder.
 """
 
 import json
@@ -38,7 +38,7 @@ def manifest(**members):
     return json.dumps(members)
 
 
-# A value that begins with "-> " is a link.
+# A value that begins with "-> " is a symbolic link to the rest of it.
 FILES = {
     "outside/secret.md": "---\nname: secret\n---\nOutside.",
     "outside/SKILL.md": "---\nname: outside\n---\nOutside.",
@@ -159,7 +159,7 @@ FILES = {
     "flat-skills/b/SKILL.md": "---\nname: b\n---\nB.",
     "no-market/x.md": "Nothing.",
     "bad-market/.plugin/marketplace.json": json.dumps({"name": "x", "plugins": []}),
-    # Ambient.
+    # Ambient plugins: those of the project and of the home folder.
     "project/.agents/plugins/one/.plugin/plugin.json": manifest(name="one", description="agents"),
     "project/.agents/plugins/one/skills/shared.md": "Of one.",
     "project/.openhands/plugins/one/.plugin/plugin.json": manifest(name="one", description="openhands"),

@@ -1,9 +1,9 @@
-"""Writes tests/golden/skills: which skills the real SDK finds in a folder, and what it makes of them.
+"""Writes tests/golden/skills: which skills the real SDK finds in a folder, and how it uses them.
 
     python make_skills.py          rewrites every case
     python make_skills.py --check  says whether it would change, and fails if it would
 
-Needs openhands-sdk 1.58.0. The folder is written {W}.
+Needs openhands-sdk 1.58.0. {W} stands for the folder.
 """
 
 import json

@@ -1,14 +1,14 @@
-"""Writes tests/golden/stuck: what the real SDK's stuck detector says behind every event of a log.
+"""Writes tests/golden/stuck: the answers of the real SDK's stuck detector after each event of a log.
 
     python make_stuck.py          rewrites every case
-    python make_stuck.py --check  says which cases would change, and fails if any would
+    python make_stuck.py --check  names the cases that would change, and fails if there are any
 
 Needs openhands-sdk and openhands-tools 1.58.0. Members of a case:
 
     events      the branch
-    thresholds  where they are not the usual ones
-    stuck       a pattern or null, behind each event
-    nudges      the nudge's text or null, behind each event; one detector sees them all in turn
+    thresholds  the detector's thresholds, if they are not the defaults
+    stuck       a pattern or null, after each event
+    nudges      the nudge's text or null, after each event; one detector gets all events in turn
 """
 
 import random
@@ -34,7 +34,7 @@ PATTERNS = {
 
 
 class State:
-    """Stands for a conversation's state: the detector asks for nothing but the branch's tail."""
+    """Stands for a conversation's state. The detector reads only the branch's tail."""
 
     events = ()
 
@@ -65,8 +65,8 @@ def case(log, thresholds=None):
     for length in range(1, len(log.events) + 1):
         state.events = log.events[:length]
         detector.found = None
-        said = detector.is_stuck()
-        assert said == (detector.found is not None)
+        is_stuck = detector.is_stuck()
+        assert is_stuck == (detector.found is not None)
         stuck.append(detector.found)
         nudges.append(detector.get_action_error_nudge())
     result = {"events": [dump(event) for event in log.events]}

@@ -7,11 +7,11 @@ Needs openhands-sdk and openhands-tools 1.58.0. Members of a case:
 
     files   the workspace before: name -> base64; a name that ends with / is a folder
     vision  whether the model sees pictures
-    steps   tool, arguments (JSON text), and then error (the arguments do not fit), failure (it raised) or observation
+    steps   tool, arguments (JSON text), and then error (invalid arguments), failure (the tool raised) or observation
     after   the workspace afterwards
     times   when files changed, in seconds: name -> time
 
-The workspace is written {W}. Where Annals differs on purpose, the step says so in "ours".
+{W} stands for the workspace. If Annals differs on purpose, the step gives the reason in "ours".
 """
 
 import base64
@@ -50,7 +50,7 @@ PNG = base64.b64decode(
 
 
 def plain(observation):
-    """An observation without what another machine, another bash or another moment changes."""
+    """Returns an observation without the parts that depend on the machine, the version of bash or the time."""
     metadata = observation.get("metadata")
     if metadata is not None:
         for key in ["pid", "hostname", "username", "py_interpreter_path"]:
@@ -102,7 +102,7 @@ class Bench:
         return self.tools[name]
 
     def settle(self):
-        """Waits for the prompt: the reference takes one that comes late for the end of the next command."""
+        """Waits for the prompt, because the reference takes a late prompt for the end of the next command."""
         session = self.tools["terminal"].executor.session
         end = time.time() + (0 if session.is_running() else 10)
         while True:
@@ -115,7 +115,7 @@ class Bench:
             session.terminal.clear_screen()
 
     def run(self, name, /, ours=None, **arguments):
-        """One call; `ours` says why Annals answers something else, and is not compared."""
+        """Runs one call. `ours` is the reason why Annals answers differently. Such an answer is not compared."""
         tool = self.tool(name)
         arguments = json.dumps(arguments, ensure_ascii=False)
         filled = json.loads(arguments.replace("{W}", str(self.work)))
@@ -411,7 +411,7 @@ SCHEMAS = [
 
 @built
 def simplified():
-    """A server's schema as the model is shown it, before security_risk and summary are added."""
+    """An MCP server's schema as the model receives it, before security_risk and summary are added."""
     from openhands.sdk.tool.schema import _process_schema_node
 
     cases = []

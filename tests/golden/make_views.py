@@ -3,18 +3,18 @@
     python make_views.py          rewrites every case
     python make_views.py --check  says which cases would change, and fails if any would
 
-Cases 01 to 38 keep their events and get new answers; the ones after them are built here. Needs
+Cases 01 to 38 keep their events, and only their answers are made again. Later cases are built here. Needs
 openhands-sdk and openhands-tools 1.58.0. Members of a case:
 
-    events, leaf          the log, and HEAD where it is not the last event of a plain list
-    error                 what the SDK answers where there is no way from HEAD to a root
-    branch_ids            the way from the root to HEAD
-    view_ids              the view after a reload (enforced), of the branch
+    events, leaf          the log, and HEAD if it is not the last event of a plain list
+    error                 the SDK's error if there is no path from HEAD to a root
+    branch_ids            the path from the root to HEAD
+    view_ids              the view of the branch after a reload (enforced)
     incremental_view_ids  the view of a process that never stopped
-    snapshot_ids          the second one, enforced over itself (what ask_agent sends)
-    reloaded_after        {place: ids}: reloaded behind that place of the branch, then continued
-    prefixes              both views behind every place of the branch
-    condense              condensers asked for the reloaded view, and what they did
+    snapshot_ids          the incremental view, enforced again (what ask_agent sends)
+    reloaded_after        {place: ids}: reloaded after that place of the branch, then continued
+    prefixes              both views after every place of the branch
+    condense              condensers applied to the reloaded view, and their results
 """
 
 import json
@@ -52,7 +52,7 @@ def fold(events, view=None):
 
 
 def branch(events, leaf):
-    """The way to `leaf`, by the SDK's own log over a list that may be damaged."""
+    """Returns the path to `leaf`, made by the SDK's own log over a list that may be damaged."""
     log = EventLog(InMemoryFileStore())
     log._length = len(events)
     log._event_cache = dict(enumerate(events))
@@ -78,7 +78,7 @@ def answers(events):
 
 
 def given(path):
-    """The first cases: their events as they are, their answers anew, in their own layout."""
+    """Returns one of the first cases in its own layout, with its stored events and new answers."""
     old = json.loads(path.read_text(encoding="utf-8"))
     events = [Event.model_validate(event) for event in old["events"]]
     view = View.from_events(events)
@@ -129,19 +129,19 @@ def case(events, leaf=None, reload_after=(), prefixes=False, condense=()):
 
 
 class Model:
-    """Stands for the agent's model where only its limit is asked for."""
+    """Stands for the agent's model. Only its token limit is used."""
 
     def __init__(self, limit):
         self.effective_max_input_tokens = limit
 
 
 def weight(event):
-    """Tokens of an event for these cases: from its id, so that they differ."""
+    """Returns the tokens of an event in these cases. They depend on its id, so that they differ."""
     return 10 + int(event.id.split("-")[-1][-6:], 10) % 7 if event.id[-1].isdigit() else 25
 
 
 def condensed(view, limit=None, summarizer="answers", **config):
-    """What the SDK's condenser does to `view`; its model answers, or fails a number of times."""
+    """Returns what the SDK's condenser does with `view`. Its model answers, or fails a number of times first."""
     summarizing.get_total_token_count = condenser_utils.get_total_token_count = lambda events, llm: sum(
         weight(event) for event in events
     )
@@ -561,7 +561,7 @@ def environment_messages_and_late_system_prompts(n):
 
 
 def forked(n):
-    """Two branches off one turn: `a` goes on after it, `b` begins anew."""
+    """Returns a log whose branch `a` continues after a turn. The next event begins branch `b` after the same turn."""
     log = Log(n)
     log.parent = "__root__"
     log.system()
@@ -810,7 +810,7 @@ def condenser_over_an_earlier_summary(n):
 
 
 def scramble(n, seed, branches):
-    """A random log: turns, batches, loops, condensations and nonsense, with branches where asked for."""
+    """Returns a random log of turns, batches, loops, condensations and unknown ids, with branches if `branches`."""
     rng = random.Random(seed)
     log = Log(n)
     if branches:

@@ -1,10 +1,10 @@
-"""Checks proof bundles with the tools that their README names, by typing what it says: sh, sha256sum, awk, openssl.
+"""Checks proof bundles with the commands of their README, which use sh, sha256sum, awk and openssl.
 
 Usage: check_bundle.py   (the binary's path in ANNALS)
 
-Bundles of real conversations, signed and not, one of them with an id that a shell could stumble over, must pass
-every step; each of a list of changes must be noticed by one of them. Keys go both ways between Annals and openssl.
-One line a check; ends with 1 where one fails.
+Bundles of recorded conversations must pass every step. They are signed and unsigned, and one conversation has an id with
+shell characters. Each change of a list must make a step fail. Annals and openssl read each other's keys. Prints a line
+per check, and ends with 1 if a check fails.
 """
 
 import os
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ANNALS = os.path.abspath(shutil.which(os.environ.get("ANNALS", "annals")) or sys.exit("there is no annals; name it in ANNALS"))
+ANNALS = os.path.abspath(shutil.which(os.environ.get("ANNALS", "annals")) or sys.exit("annals is not found: set ANNALS to its path"))
 GOLDENS = Path(__file__).parents[1] / "golden" / "conversations"
 ODD = """it's $HOME `odd` "name" %s"""
 
@@ -27,20 +27,20 @@ def run(folder: Path, *command: str) -> tuple[int, str]:
 
 
 def annals(folder: Path, *arguments: str) -> str:
-    code, told = run(folder, ANNALS, "--db", "annals.db", *arguments)
+    code, output = run(folder, ANNALS, "--db", "annals.db", *arguments)
     if code:
-        sys.exit(f"annals {' '.join(arguments)}: {told}")
-    return told
+        sys.exit(f"annals {' '.join(arguments)}: {output}")
+    return output
 
 
-def check(what: str, holds: bool, told: str = "") -> None:
+def check(what: str, holds: bool, output: str = "") -> None:
     global failures
     failures += not holds
-    print(f"{'ok   ' if holds else 'FAILS'} {what}" + ("" if holds else f"\n{told}"))
+    print(f"{'ok   ' if holds else 'FAILS'} {what}" + ("" if holds else f"\n{output}"))
 
 
 def steps(bundle: Path) -> list[str]:
-    """The commands that the README tells to type, without those in a comment."""
+    """Returns the commands of the README, without those in an HTML comment."""
     text = (bundle / "README.md").read_text()
     before, _, hidden = text.partition("<!--")
     text = before + hidden.partition("-->")[2]
@@ -48,17 +48,17 @@ def steps(bundle: Path) -> list[str]:
 
 
 def passes(bundle: Path, end: str, signed: bool) -> tuple[bool, str]:
-    """Whether every step tells what the README says it does, and what they told."""
+    """Returns whether every step has the result that the README names, and the output of the steps."""
     blocks = steps(bundle)
-    told = run(bundle, "sh", "-c", "\n".join(blocks[:3]))[1]  # nothing
+    output = run(bundle, "sh", "-c", "\n".join(blocks[:3]))[1]  # must print nothing
     code, found = run(bundle, "sh", "-c", "\n".join(blocks[:4]))
-    holds = told == "" and code == 0 and found.rstrip("\n").endswith(end)
+    holds = output == "" and code == 0 and found.rstrip("\n").endswith(end)
     if signed:
         code, verdict = run(bundle, "sh", "-c", "\n".join(blocks))
         holds = holds and code == 0 and "Signature Verified Successfully" in verdict
         found += verdict
     code, verdict = run(bundle, sys.executable, "check.py")
-    return holds and code == 0, told + found + verdict
+    return holds and code == 0, output + found + verdict
 
 
 def edit(path: Path, change) -> None:
@@ -97,10 +97,10 @@ def drop_end(bundle: Path) -> None:
 CHANGES = {
     "a changed payload": change_payload,
     "a changed payload with its sum": change_payload_and_sum,
-    "two events in another order": lambda bundle: edit(bundle / "chain.tsv", swap_lines),
-    "a chain without its end": drop_end,
-    "a payload more": add_payload,
-    "a head of another time": lambda bundle: edit(bundle / "head.txt", lambda text: text.replace(b"\nat 2", b"\nat 3")),
+    "two swapped events": lambda bundle: edit(bundle / "chain.tsv", swap_lines),
+    "a chain without its last event": drop_end,
+    "an added payload": add_payload,
+    "a head with another time": lambda bundle: edit(bundle / "head.txt", lambda text: text.replace(b"\nat 2", b"\nat 3")),
 }
 
 
@@ -108,21 +108,21 @@ def main() -> None:
     scratch = Path(tempfile.mkdtemp())
     try:
         shutil.copytree(GOLDENS / "coding-task", scratch / "in" / "a")
-        # Without its base state a folder's conversation is known by the folder's name.
+        # A conversation without its base state has the folder's name as its id.
         shutil.copytree(GOLDENS / "hello-two-turns", scratch / "in" / ODD)
         (scratch / "in" / ODD / "base_state.json").unlink()
         annals(scratch, "import", "in")
         ids = annals(scratch, "query", "SELECT conversation_id FROM conversations ORDER BY 1", "--csv").split("\n")[1:3]
         ids = [name.strip('"').replace('""', '"') for name in ids]
-        check("an odd id came in as it is", ODD in ids, str(ids))
+        check("an id with shell characters is imported unchanged", ODD in ids, str(ids))
 
-        code, told = run(scratch, "openssl", "genpkey", "-algorithm", "ed25519", "-out", "theirs.pem")
-        check("openssl makes a key", code == 0, told)
+        code, output = run(scratch, "openssl", "genpkey", "-algorithm", "ed25519", "-out", "theirs.pem")
+        check("openssl makes a key", code == 0, output)
         annals(scratch, "keys", "ours.pem", "--new")
         for name in ("ours", "theirs"):
             pem = run(scratch, "openssl", "pkey", "-in", f"{name}.pem", "-pubout")[1]
-            told = annals(scratch, "--json", "keys", f"{name}.pem")
-            check(f"the public half of {name}.pem is the same to both", pem.split("\n")[1] in told, pem + told)
+            output = annals(scratch, "--json", "keys", f"{name}.pem")
+            check(f"the public half of {name}.pem is the same from both programs", pem.split("\n")[1] in output, pem + output)
 
         number = 0
         for id in ids:
@@ -131,8 +131,8 @@ def main() -> None:
                 sign = ["--sign", key] if key else []
                 annals(scratch, "bundle", id, "--to", f"bundle{number}", *sign)
                 bundle = scratch / f"bundle{number}"
-                holds, told = passes(bundle, id, bool(key))
-                check(f"a bundle of {id}, signed with {key}", holds, told)
+                holds, output = passes(bundle, id, bool(key))
+                check(f"a bundle of {id}, signed with {key}", holds, output)
                 if not key:
                     continue
                 for what, change in CHANGES.items():

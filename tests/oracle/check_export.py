@@ -1,11 +1,11 @@
-"""Holds exported folders to what the real SDK made of them before they were imported.
+"""Compares what the real SDK reads from exported folders with what it read before they were imported.
 
 Usage: check_export.py FOLDER...   (each one a conversation, or a folder of them)
 
-A conversation is checked where its folder came back with the expected.json that lay in it: the real SDK opens a
-copy of the folder and must answer the same event ids, status, leaf, branch and view; of a damaged one, the same
-events by index and the same errors. One line a folder, then the sum; ends with 1 where one differs or none was
-checked.
+A folder is checked if the export contains the expected.json of the original. The real SDK opens a copy of the folder
+and must give the same event ids, status, leaf, branch and view. For a damaged folder it must give the same events by
+index and the same errors. Prints a line per folder and a summary. Ends with 1 if a folder differs or no answer was
+compared.
 """
 
 import importlib
@@ -23,8 +23,8 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("OPENHANDS_SUPPRESS_BANNER", "1")
 os.environ.setdefault("LOG_LEVEL", "CRITICAL")
 
-# Kinds of events exist where their module was imported. Of the tools, those that the goldens were made with: one
-# of the damaged folders is damaged by a tool that is not among them.
+# A kind of event is known only after its module was imported. Only the tools that the goldens were made with are
+# imported, because one damaged folder is damaged by a kind of another tool.
 for module in ("terminal", "file_editor", "task_tracker", "task", "delegate"):
     importlib.import_module(f"openhands.tools.{module}")
 
@@ -36,7 +36,7 @@ from openhands.sdk.workspace import LocalWorkspace  # noqa: E402
 
 
 def conversations(path: Path) -> list[Path]:
-    """The folders at and below `path` that have an expectation."""
+    """Returns the folders at and below `path` that have an expected.json."""
     if (path / "expected.json").is_file():
         return [path]
     return [found for child in sorted(path.iterdir()) if child.is_dir() for found in conversations(child)]
@@ -58,15 +58,15 @@ def open_state(folder: Path, cipher: Cipher | None = None) -> ConversationState:
 
 
 def answer(work) -> dict[str, Any]:
-    """What `work` answers, or how it fails."""
+    """Returns the result of `work`, or the type of its error."""
     try:
         return {"ok": work()}
-    except Exception as error:  # noqa: BLE001  (how it fails is what is compared)
+    except Exception as error:  # noqa: BLE001  (the type of the error is compared)
         return {"error": type(error).__name__}
 
 
 def whole(folder: Path, expected: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Of an undamaged conversation: every answer with the expected one."""
+    """Returns each answer for an undamaged conversation together with the expected one."""
     fixture = folder / "fixture.json"
     key = json.loads(fixture.read_text()).get("cipher_key") if fixture.is_file() else None
     before = (folder / "base_state.json").read_bytes()
@@ -82,15 +82,15 @@ def whole(folder: Path, expected: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
         "tags": state.tags,
         "load_rewrites_base_state": (folder / "base_state.json").read_bytes() != before,
     }
-    return {name: (told, expected[name]) for name, told in answers.items()}
+    return {name: (actual, expected[name]) for name, actual in answers.items()}
 
 
 def damaged(folder: Path, expected: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Of a damaged conversation: every answer with the expected one."""
+    """Returns each answer for a damaged conversation together with the expected one."""
     log = EventLog(LocalFileStore(str(folder)))
     names = [re.match(r"event-(\d{5,})-", name) for name in os.listdir(folder / "events")]
     indices = [int(name[1]) for name in names if name]
-    # Of two files with one index the SDK takes whichever the folder lists last.
+    # If two files have one index, the SDK takes the one that the folder lists last.
     sure = [index for index in range(len(log)) if indices.count(index) == 1]
     known = [index for index in sure if index < len(expected["ids_by_index"])]
     result = {
@@ -98,20 +98,20 @@ def damaged(folder: Path, expected: dict[str, Any]) -> dict[str, tuple[Any, Any]
         "ids_by_index": ([log.get_id(index) for index in known], [expected["ids_by_index"][index] for index in known]),
     }
     for index in known:
-        wanted = {name: told for name, told in expected["getitem"][index].items() if name != "message"}
+        wanted = {name: value for name, value in expected["getitem"][index].items() if name != "message"}
         result[f"event {index}"] = (answer(lambda index=index: log[index].id), wanted)
     if len(sure) == len(log):
         wanted = expected["load_state"]
-        told = answer(lambda: [event.id for event in open_state(folder).view.events])
+        actual = answer(lambda: [event.id for event in open_state(folder).view.events])
         if "ok" in wanted:
-            result["load_state"] = (told, {"ok": wanted["ok"]["view_ids"]})
+            result["load_state"] = (actual, {"ok": wanted["ok"]["view_ids"]})
         else:
-            result["load_state"] = (told, {"error": wanted["error"]})
+            result["load_state"] = (actual, {"error": wanted["error"]})
     return result
 
 
 def check(folder: Path) -> tuple[int, list[str]]:
-    """How many answers were compared, and those that differ."""
+    """Returns the number of compared answers, and the differences."""
     expected = json.loads((folder / "expected.json").read_text())
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / folder.name
@@ -124,7 +124,7 @@ def check(folder: Path) -> tuple[int, list[str]]:
             answers = {"opens": (list(answer(lambda: open_state(copy).id)), ["ok"])}
         else:
             return 0, []
-    return len(answers), [f"{name}: {told!r}, and not {wanted!r}" for name, (told, wanted) in answers.items() if told != wanted]
+    return len(answers), [f"{name}: {actual!r}, expected {wanted!r}" for name, (actual, wanted) in answers.items() if actual != wanted]
 
 
 def main() -> int:
@@ -133,7 +133,7 @@ def main() -> int:
     for folder in folders:
         try:
             answers, differences = check(folder)
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
+        except Exception as error:  # noqa: BLE001  (any error counts as a difference)
             answers, differences = 1, [f"{type(error).__name__}: {error}"]
         compared += answers
         differing += bool(differences)

@@ -1,11 +1,11 @@
-"""Asks the real SDK and Annals the same questions of the same conversations, and compares the answers.
+"""Compares the answers of the real SDK and of Annals about the same conversations.
 
-Usage: differential.py [--seeds N] [--first N]     ANNALS names the program (default: annals)
+Usage: differential.py [--seeds N] [--first N]     (ANNALS is the path of the program; default: annals)
 
-The conversations are those of tests/golden/conversations and as many random ones: made with the SDK's own classes
-and stored by it, with branches, batches, condensations, rejections, errors, pauses, navigation and costs. Compared
-are the ids, HEAD, the branch, both views, the messages and their chat form, actions without an answer, stats, the
-final response and whether the agent is stuck. Ends with 1 where an answer differs, and says which.
+The conversations are those of tests/golden/conversations and N random ones. The random ones are made with the SDK's
+classes and stored by the SDK, with branches, batches, condensations, rejections, errors, pauses, navigation and costs.
+It compares the ids, HEAD, the branch, both views, the messages, the actions without an answer, the cost and prompt
+tokens, the final response, and whether the agent is stuck. Prints each difference, and ends with 1 if there is one.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def create(folder, identity):
 
 
 class Random(build.Log):
-    """A log whose events go into a conversation of the SDK as they are made."""
+    """A log that appends each new event to a conversation of the SDK."""
 
     def __init__(self, seed, state):
         super().__init__(seed % 1000)
@@ -159,7 +159,7 @@ def random_conversation(folder, seed):
 
 
 def asked_of_the_sdk(folder):
-    """The answers of the SDK, after a restart."""
+    """Returns the answers of the SDK after it has opened the folder again."""
     identity = uuid.UUID(json.loads((folder / "base_state.json").read_text())["id"])
     state = create(folder, identity)
     events = list(state.events)
@@ -261,7 +261,7 @@ def main():
                 differing += 1
             for key in wrong:
                 print(f"{name}: {key}\n  the SDK: {str(expected[key])[:400]}\n  Annals:  {str(actual[key])[:400]}")
-    print(f"{compared - differing} of {compared} conversations are answered the same")
+    print(f"{compared - differing} of {compared} conversations have the same answers")
     return 1 if differing else 0
 
 

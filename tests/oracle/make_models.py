@@ -1,6 +1,6 @@
-"""Writes src/llm/models.json: what is known of models, from the price table that litellm brings along (MIT).
+"""Writes src/llm/models.json: the limits, prices and abilities of models, from the price table in litellm (MIT).
 
-Run it with a Python that has litellm; it asks nobody:
+Run it with a Python that has litellm. It sends no requests:
 
     python tests/oracle/make_models.py > src/llm/models.json
 """
@@ -12,7 +12,7 @@ import re
 import litellm
 
 PROVIDERS = {"openai", "anthropic", "gemini", "deepseek", "moonshot", "mistral", "xai", "zai", "groq", "cerebras"}
-# Models that are not asked by agents: they hear, speak, draw or search.
+# Models that agents do not use, for example models for audio, images or search.
 OTHER = re.compile(r"audio|realtime|search|image|tts|transcribe|live|vision-preview|ft:|container|embedding|ocr|deep-research"
                    r"|beta|experimental|lyria|learnlm|guard|robotics|daybreak|rosalind|cyber|gv2|omni|gemma-2|exp-1|computer-use")
 DATED = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|\d{2}-\d{2}|\d{2}-\d{4})$")
@@ -27,7 +27,7 @@ NUMBERS = [
 ]
 FLAGS = ["supports_vision", "supports_reasoning", "supports_adaptive_thinking", "supports_sampling_params",
          "supports_prompt_caching"]
-# Only what is refused is told.
+# Only the efforts that a model rejects are written.
 EFFORTS = [f"supports_{effort}_reasoning_effort" for effort in ("none", "minimal", "xhigh", "max")]
 
 path = pathlib.Path(litellm.__file__).parent / "model_prices_and_context_window_backup.json"

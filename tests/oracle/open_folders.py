@@ -1,9 +1,9 @@
-"""Opens conversation folders with the real SDK and says of each whether it could.
+"""Opens conversation folders with the real SDK and prints for each whether it opens.
 
 Usage: open_folders.py FOLDER...   (each one a conversation, or a folder of them)
 
-A folder opens when `ConversationState.create` takes it over its own events and base state, every event can be
-read, and the view of the live branch can be built. One line a folder, then the sum; ends with 1 where one failed.
+A folder opens if `ConversationState.create` accepts its events and base state, every event can be read, and the view
+of the live branch can be built. Prints a line per folder and a summary. Ends with 1 if a folder does not open.
 """
 
 import json
@@ -77,7 +77,7 @@ def main() -> int:
     for folder in folders:
         try:
             print(f"opens  {folder.name}: {open_folder(folder)}")
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is the answer)
+        except Exception as error:  # noqa: BLE001  (any error means that the folder does not open)
             failed += 1
             print(f"FAILS  {folder.name}: {type(error).__name__}: {str(error)[:600]}")
     print(f"{len(folders) - failed} of {len(folders)} open")

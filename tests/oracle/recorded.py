@@ -1,11 +1,11 @@
-"""Runs agents with Annals, and opens what it recorded with the real SDK.
+"""Runs agents with Annals, and opens the recorded conversations with the real SDK.
 
-Usage: recorded.py     ANNALS names the program (default: annals)
+Usage: recorded.py     (ANNALS is the path of the program; default: annals)
 
-A model server plays a script to `annals run`, `resume`, `approve`, `reject`, `fork` and `send`; one run is killed in the
-middle of a command. Each conversation is exported as a folder, the SDK opens it as its own, and both are asked the same:
-status, branch, HEAD, views, messages, actions without an answer, costs, the final response. Ends with 1 where an
-answer differs, and says which.
+It uses `annals run`, `resume`, `approve`, `reject`, `fork` and `send` with a scripted model server. Two runs are killed
+in the middle of a command. Each conversation is exported as a folder, which the SDK opens. Then the answers of
+both are compared: status, branch, HEAD, views, messages, actions without an answer, costs, the final response. Prints
+each difference, and ends with 1 if there is one.
 """
 
 import json
@@ -24,7 +24,7 @@ from differential import Annals, asked_of_the_sdk, create
 
 
 class Model(BaseHTTPRequestHandler):
-    """Answers each request with the next line of the script that its model names; then it finishes."""
+    """Answers each request with the next line of its model's script. After the script it calls `finish`."""
 
     protocol_version = "HTTP/1.1"
     scripts: dict = {}
@@ -97,7 +97,7 @@ class Desk(Annals):
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=self.environment | more
         )
 
-    def does(self, *arguments, code=0, **more):
+    def command(self, *arguments, code=0, **more):
         process = self.start(*arguments, **more)
         out, _ = process.communicate(timeout=120)
         if process.returncode != code:
@@ -105,17 +105,17 @@ class Desk(Annals):
         return [json.loads(line) for line in out.splitlines()]
 
     def run(self, name, script, *more, code=0, **environment):
-        """A new conversation; answers its id."""
+        """Runs a new conversation and returns its id."""
         Model.scripts[name] = script
         work = self.folder / "work" / name
         work.mkdir(parents=True)
-        lines = self.does(
+        lines = self.command(
             "run", "Go", "-w", str(work), "-m", f"openai/{name}", *more, code=code, **environment
         )
         return lines[0]["conversation"]
 
     def killed(self, name, script, until):
-        """A new conversation whose run is killed once the file `until` is there."""
+        """Starts a new conversation, kills its run as soon as the file `until` exists, and returns its id."""
         Model.scripts[name] = script
         work = self.folder / "work" / name
         work.mkdir(parents=True)
@@ -137,7 +137,7 @@ def think(number):
 
 
 def record(desk):
-    """Every way that a conversation may have gone, by name."""
+    """Records a conversation for each course that a run can take. Returns their ids by name."""
     made = {}
     file = {"command": "create", "path": str(desk.folder / "work/done/a.txt"), "file_text": "Hi\n", "security_risk": "LOW"}
     made["done"] = desk.run(
@@ -163,29 +163,29 @@ def record(desk):
     made["plugin"] = desk.run(
         "plugin", [("", [("invoke_skill", {"name": "style", "summary": "s"})])], "--plugin", str(plugin), "--secret", "TOKEN"
     )
-    desk.does("resume", made["plugin"], "/tools:now in Rome")
+    desk.command("resume", made["plugin"], "/tools:now in Rome")
     made["waiting"] = desk.run(
         "waiting", [("Two.", [shell("echo a"), shell("echo b")])], "--confirm", "always", code=1
     )
     made["approved"] = desk.run("approved", [("", [shell("echo a")])], "--confirm", "always", code=1)
-    desk.does("approve", made["approved"], "--confirm", "never")
+    desk.command("approve", made["approved"], "--confirm", "never")
     made["refused"] = desk.run("refused", [("", [shell("echo a"), shell("echo b")])], "--confirm", "always", code=1)
-    desk.does("reject", made["refused"], "--reason", "no")
-    desk.does("send", made["refused"], "something else, please")
-    desk.does("resume", made["refused"], code=0)
+    desk.command("reject", made["refused"], "--reason", "no")
+    desk.command("send", made["refused"], "something else, please")
+    desk.command("resume", made["refused"], code=0)
     made["failed"] = desk.run("failed", [think(1), 400], code=2)
     made["stuck"] = desk.run("stuck", [("", [shell("echo same")])] * 9, code=1)
     made["capped"] = desk.run("capped", [think(number) for number in range(5)], "--max-iterations", "3", code=2)
     made["condensed"] = desk.run(
         "condensed", [think(number) for number in range(14)], ANNALS_CONDENSE_AT="12"
     )
-    made["fork"] = desk.does("fork", made["done"], "--from", "1")[0]["conversation"]
-    desk.does("resume", made["fork"], "go on")
-    made["whole fork"] = desk.does("fork", made["waiting"], "--keep-cost")[0]["conversation"]
+    made["fork"] = desk.command("fork", made["done"], "--from", "1")[0]["conversation"]
+    desk.command("resume", made["fork"], "go on")
+    made["whole fork"] = desk.command("fork", made["waiting"], "--keep-cost")[0]["conversation"]
     batch = [("", [shell("touch begun; sleep 60"), shell("echo never")])]
     made["killed"] = desk.killed("killed", batch, "begun")
     made["resumed"] = desk.killed("resumed", batch, "begun")
-    desk.does("resume", made["resumed"])
+    desk.command("resume", made["resumed"])
     return made
 
 
@@ -195,15 +195,15 @@ def main():
     differing = 0
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
-        # The SDK keeps long outputs in a folder of its own below the working folder.
+        # The SDK writes long outputs to a folder below the working folder.
         os.chdir(scratch)
         desk = Desk(scratch, f"http://127.0.0.1:{server.server_port}/v1")
         made = record(desk)
-        desk.does("export", "--all", "--to", str(scratch / "out"))
+        desk.command("export", "--all", "--to", str(scratch / "out"))
         folders = {
             json.loads(base.read_text())["id"]: base.parent for base in (scratch / "out").glob("*/base_state.json")
         }
-        # What the names promise did happen.
+        # Check that the conversations have the events that their names promise.
         for name, kind in (("plugin", "HookExecutionEvent"), ("condensed", "Condensation"), ("resumed", "AgentErrorEvent"), ("refused", "UserRejectObservation")):
             if kind not in {event["kind"] for event in desk.answer("events", made[name])}:
                 raise SystemExit(f"{name} has no {kind}")
@@ -224,7 +224,7 @@ def main():
                 print(f"{name} ({identity}): {what}")
             differing += bool(wrong)
     server.shutdown()
-    print(f"{len(made) - differing} of {len(made)} recorded conversations are to the SDK what they are to Annals")
+    print(f"{len(made) - differing} of {len(made)} recorded conversations have the same answers from the SDK and from Annals")
     return 1 if differing else 0
 
 

@@ -2,10 +2,10 @@
 
 Usage: remote.py     ANNALS names the program (default: annals)
 
-The server of the SDK that runs this script is started on a folder of its own, a model server plays scripts to its agents,
-and `annals run --server` and the like do the rest: runs, consent and refusal, going on, questions, a failure, and runs
-whose sockets break in the midst of frames. What `annals --json` heard has to be the server's log: each event once, in
-its order. Ends with 1 where it is not, and says where.
+The script starts the server of the SDK that runs it, in a folder of its own. A model server plays scripts to the
+server's agents. `annals run --server` and other commands do the rest: runs, approvals and rejections, continued runs,
+questions, a failure, and runs whose sockets break in the middle of frames. The events that `annals --json` prints have
+to be the server's log: each event once and in order. If they are not, the script prints where they differ and ends with 1.
 """
 
 import json
@@ -28,7 +28,7 @@ KEY = "session-key-that-nobody-sees"
 
 
 class Server:
-    """The real server, and what its log says."""
+    """The real server and its log of events."""
 
     def __init__(self, folder):
         with socket.socket() as free:
@@ -78,7 +78,7 @@ class Server:
 
 
 class Proxy:
-    """Carries bytes, and breaks each socket after so many of them: a number of the list, then not at all."""
+    """Forwards bytes. Breaks each event socket after the next number of bytes in `limits`, until no number is left."""
 
     def __init__(self, port, limits):
         self.limits = list(limits)
@@ -96,10 +96,10 @@ class Proxy:
                 return
             server = socket.create_connection(("127.0.0.1", self.target))
             limit = [None]
-            threading.Thread(target=self.there, args=(client, server, limit), daemon=True).start()
-            threading.Thread(target=self.back, args=(client, server, limit), daemon=True).start()
+            threading.Thread(target=self.forward, args=(client, server, limit), daemon=True).start()
+            threading.Thread(target=self.backward, args=(client, server, limit), daemon=True).start()
 
-    def there(self, client, server, limit):
+    def forward(self, client, server, limit):
         try:
             while piece := client.recv(65536):
                 if piece.startswith(b"GET /sockets/") and self.limits:
@@ -109,7 +109,7 @@ class Proxy:
             pass
         self.close(client, server)
 
-    def back(self, client, server, limit):
+    def backward(self, client, server, limit):
         try:
             while piece := server.recv(65536):
                 if limit[0] is not None:
@@ -155,7 +155,7 @@ class Desk:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def run(self, script, *more, url=None, codes=(0,)):
-        """A new conversation; what was heard of it, and its last line."""
+        """Runs a new conversation. Returns the lines that Annals printed."""
         name = f"script{len(Model.scripts)}"
         Model.scripts[name] = script
         arguments = ["run", "Go", "-m", f"openai/{name}", "-w", str(self.folder / "work"), *more]
@@ -165,24 +165,24 @@ class Desk:
         self.failed += 1
         print(f"FAILS {what}")
 
-    def same(self, what, conversation, heard):
-        """What was heard is the server's log from there on."""
-        heard = [line["event"] for line in heard if "event" in line]
-        logged = self.server.events(conversation)[-len(heard) :] if heard else []
-        if heard and [e["id"] for e in heard] == [e["id"] for e in logged] and heard == logged:
-            return print(f"ok    {what}: {len(heard)} events")
-        place = next((n for n, (a, b) in enumerate(zip(heard, logged)) if a != b), min(len(heard), len(logged)))
-        self.fail(f"{what}: {len(heard)} heard, {len(logged)} logged, they part at {place}")
-        for side in (heard, logged):
+    def same(self, what, conversation, lines):
+        """Checks that the received events are the last ones of the server's log."""
+        received = [line["event"] for line in lines if "event" in line]
+        logged = self.server.events(conversation)[-len(received) :] if received else []
+        if received and [e["id"] for e in received] == [e["id"] for e in logged] and received == logged:
+            return print(f"ok    {what}: {len(received)} events")
+        place = next((n for n, (a, b) in enumerate(zip(received, logged)) if a != b), min(len(received), len(logged)))
+        self.fail(f"{what}: {len(received)} received, {len(logged)} logged, the first difference is at {place}")
+        for side in (received, logged):
             print("     ", json.dumps(side[place])[:300] if place < len(side) else "nothing")
 
     def whole(self, what, lines, status="finished"):
-        """A run from its beginning: every event of the log was heard, and it ended so."""
+        """Checks a run from its beginning: every event of the log was received, and the run ended with `status`."""
         conversation = lines[0]["conversation"]
         self.same(what, conversation, lines)
-        heard, logged = sum("event" in line for line in lines), len(self.server.events(conversation))
-        if heard != logged:
-            self.fail(f"{what}: {heard} heard, {logged} logged")
+        received, logged = sum("event" in line for line in lines), len(self.server.events(conversation))
+        if received != logged:
+            self.fail(f"{what}: {received} received, {logged} logged")
         if lines[-1].get("status") != status:
             self.fail(f"{what}: ended {lines[-1]}")
         return conversation
@@ -206,19 +206,19 @@ def main():
             script = [shell("echo one"), shell("echo two; sleep 0.3"), ("", [("think", {"thought": "hm"})])]
             script += [done, done, ("Because.", [])]
             conversation = desk.whole("a run", desk.run(script))
-            desk.same("gone on with", conversation, desk.annals(["resume", conversation, "And now?"]))
+            desk.same("continued", conversation, desk.annals(["resume", conversation, "And now?"]))
             answer = desk.annals(["ask", conversation, "Why?"])
             if answer != [{"answer": "Because."}]:
                 desk.fail(f"a question: {answer}")
 
             lines = desk.run([shell("echo yes"), shell("echo no")], "--confirm", "always", codes=(1,))
-            conversation = desk.whole("consent", lines, "waiting_for_confirmation")
-            desk.same("consented", conversation, desk.annals(["approve", conversation], codes=(1,)))
-            refused = desk.annals(["reject", conversation, "--run", "--reason", "not that"], codes=(0, 1))
-            desk.same("refused", conversation, refused)
+            conversation = desk.whole("waits for approval", lines, "waiting_for_confirmation")
+            desk.same("approved", conversation, desk.annals(["approve", conversation], codes=(1,)))
+            rejected = desk.annals(["reject", conversation, "--run", "--reason", "not that"], codes=(0, 1))
+            desk.same("rejected", conversation, rejected)
             kinds = [event["kind"] for event in server.events(conversation)]
             if kinds.count("UserRejectObservation") != 1:
-                desk.fail(f"refused: {kinds}")
+                desk.fail(f"rejected: {kinds}")
 
             lines = desk.run([400], codes=(2,))
             desk.whole("a failure", lines, "error")
@@ -238,7 +238,7 @@ def main():
             model.shutdown()
     if desk.failed:
         sys.exit(1)
-    print("what was heard is what the real server logged")
+    print("the received events are what the real server logged")
 
 
 main()

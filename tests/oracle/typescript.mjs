@@ -1,8 +1,8 @@
-// The real TypeScript client drives a conversation on this server: made, run, confirmed, forked, read again, deleted.
+// The real TypeScript client uses this server: it creates, runs, confirms, forks, reads and deletes a conversation.
 //
 //     ANNALS=target/debug/annals CLIENT=FOLDER node tests/oracle/typescript.mjs
 //
-// CLIENT is a folder with @openhands/typescript-client and ws in its node_modules. The model is scripted and lives here.
+// CLIENT is a folder with @openhands/typescript-client and ws in its node_modules. The model server is in this script.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -15,10 +15,10 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 
 const KEY = "a-key-of-the-tests";
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 const annals = path.resolve(process.env.ANNALS ?? "target/debug/annals");
 const from = createRequire(pathToFileURL(path.resolve(process.env.CLIENT, "package.json")));
-// The client looks for the package ws with it, which a module does not have.
+// The client loads the package ws with `require`, which a module does not have.
 globalThis.require = from;
 const load = (name) => import(pathToFileURL(from.resolve(name)));
 const { RemoteConversation, RemoteWorkspace, Agent } = await load("@openhands/typescript-client");
@@ -37,7 +37,7 @@ const script = [
   { content: "Then not." },
   { content: "Aside." },
 ];
-// What is asked without tools.
+// The answer to a request without tools.
 const title = { content: "A title" };
 
 function model() {
@@ -46,8 +46,8 @@ function model() {
     const parts = [];
     for await (const part of request) parts.push(part);
     const { tools } = JSON.parse(Buffer.concat(parts));
-    const said = tools ? script[asked.push(tools) - 1] : title;
-    const message = { role: "assistant", content: null, ...said };
+    const reply = tools ? script[asked.push(tools) - 1] : title;
+    const message = { role: "assistant", content: null, ...reply };
     const finish_reason = message.tool_calls ? "tool_calls" : "stop";
     const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
     const answer = { id: `r${asked.length}`, object: "chat.completion", created: 1, model: "m", usage };
@@ -57,11 +57,11 @@ function model() {
   return { asked, server };
 }
 
-/** Waits until `holds` answers true. */
+/** Waits until `holds` returns true. */
 async function until(what, holds) {
-  const end = Date.now() + PATIENCE_MS;
+  const end = Date.now() + TIMEOUT_MS;
   while (!(await holds())) {
-    if (Date.now() > end) throw new Error(`it did not come to this: ${what}`);
+    if (Date.now() > end) throw new Error(`timed out while waiting for: ${what}`);
     await new Promise((done) => setTimeout(done, 10));
   }
 }
@@ -69,7 +69,7 @@ async function until(what, holds) {
 async function drive(host, folder, models) {
   const work = path.join(folder, "work");
   mkdirSync(work);
-  const heard = [];
+  const received = [];
   const errors = [];
   const workspace = new RemoteWorkspace({ host, workingDir: work, apiKey: KEY });
   const base_url = `http://127.0.0.1:${models.server.address().port}/v1`;
@@ -79,7 +79,7 @@ async function drive(host, folder, models) {
     tools: [{ name: "terminal", params: {} }],
   });
   const talk = new RemoteConversation(agent, workspace, {
-    callback: (event) => heard.push(event),
+    callback: (event) => received.push(event),
     onError: (error) => errors.push(error),
   });
   const server = new ServerClient({ host, apiKey: KEY });
@@ -87,7 +87,7 @@ async function drive(host, folder, models) {
 
   await talk.start();
   await talk.startWebSocketClient();
-  await until("the socket is open", () => heard.length > 0);
+  await until("the socket is open", () => received.length > 0);
   await talk.sendMessage("Write a file.");
   await talk.run();
   const status = () => talk.state.refresh().then(() => talk.state.getExecutionStatus());
@@ -95,22 +95,22 @@ async function drive(host, folder, models) {
   assert.equal(readFileSync(path.join(work, "first.txt"), "utf8"), "one\n");
   assert.equal(await talk.getAgentFinalResponse(), "It is written.");
   await until("the socket has the answer", () =>
-    heard.some((event) => event.kind === "MessageEvent" && event.source === "agent"));
-  assert(heard.some((event) => event.kind === "ObservationEvent"));
+    received.some((event) => event.kind === "MessageEvent" && event.source === "agent"));
+  assert(received.some((event) => event.kind === "ObservationEvent"));
   const usage = (await talk.conversationStats()).usage_to_metrics.agent;
   assert(usage.accumulated_token_usage.prompt_tokens >= 20);
 
   await talk.setConfirmationPolicy({ kind: "AlwaysConfirm" });
   await talk.sendMessage("Write another.");
   await talk.run();
-  await until("it waits", async () => (await status()) === "waiting_for_confirmation");
+  await until("it waits for a confirmation", async () => (await status()) === "waiting_for_confirmation");
   await talk.sendConfirmationResponse(false, "Not today.");
-  await until("it rests", async () => (await status()) !== "waiting_for_confirmation");
+  await until("it no longer waits", async () => (await status()) !== "waiting_for_confirmation");
   await talk.run();
   await until("finished again", async () => (await status()) === "finished");
   assert.throws(() => readFileSync(path.join(work, "second.txt")));
   const rejected = (event) => event.kind === "UserRejectObservation" && event.rejection_reason === "Not today.";
-  await until("the socket has the refusal", () => heard.some(rejected));
+  await until("the socket has the refusal", () => received.some(rejected));
 
   await talk.setTitle("By the TypeScript client");
   await talk.updateSecrets({ TOKEN: "a-secret" });
@@ -121,8 +121,8 @@ async function drive(host, folder, models) {
   assert.equal(info.title, "By the TypeScript client");
   assert.deepEqual((await client.searchConversations({ limit: 5 })).items.map((one) => one.id), [talk.id]);
   const absent = "00000000-0000-4000-8000-000000000000";
-  const [there, nowhere] = await client.getConversations([talk.id, absent]);
-  assert.deepEqual([there.id, nowhere], [talk.id, null]);
+  const [existing, missing] = await client.getConversations([talk.id, absent]);
+  assert.deepEqual([existing.id, missing], [talk.id, null]);
   const events = [];
   let page_id;
   do {
@@ -156,7 +156,7 @@ async function drive(host, folder, models) {
   await assert.rejects(client.getConversation(talk.id), /404/);
   assert.deepEqual(errors, []);
   assert.equal(models.asked.length, script.length);
-  console.log(`${events.length} events, ${heard.length} heard at the socket: the TypeScript client is content`);
+  console.log(`${events.length} events, ${received.length} received at the socket: the TypeScript client works`);
 }
 
 const folder = mkdtempSync(path.join(tmpdir(), "annals-typescript-"));

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""A server under mixed load for as long as one likes: its memory, descriptors, threads and write-ahead log stay flat.
+"""Runs a server under mixed load and checks that its memory, descriptors, threads and write-ahead log do not grow.
 
     cargo build --release
     python3 tests/soak/soak.py --minutes 60               # target/release/annals, or --annals PATH, or ANNALS
     python3 tests/soak/soak.py --minutes 4 --annals target/debug/annals
 
-Clients create conversations, say things that a made-up model answers (it listens here too), append events as they are,
-listen on sockets that come and go, some without a farewell, read pages, search, query, upload and fetch files, and
-delete, so that the file too stops growing. Everything stays on this machine (127.0.0.1) and in one folder that is
-removed. Twice a second the server is looked at in /proc; each minute is a row of the table. Its first sixth (ten
-minutes of an hour; a third of less than half an hour) is for warming up. After that nothing may grow: the median of the last fifth is held against that
-of the first fifth, with what a busy allocator needs, and a line is laid through all of it for what creeps.
+Clients create conversations, send messages that a model in this script answers, append raw events, open sockets and
+close some of them without a close frame, read pages, search, query, upload and download files, and delete the oldest
+conversations, so that the database stops growing. Everything stays on this machine (127.0.0.1) and in one folder, which
+is removed. The script reads the server's figures from /proc twice a second and prints a row each minute (more often in a
+run of less than five minutes). The first sixth of the time is for warming up, or the first third in a run of less than
+half an hour. After it, no figure may grow. A figure grew if both the difference of two medians (first and last fifth)
+and the rise of a straight line through all samples exceed what is allowed (ROOM).
 
-It ends with 1 where something grew, an answer was an error of the server's, or the server's end was not clean. Linux only; plain Python 3.9 or later.
+Ends with 1 if a figure grew, an answer was a server error, a request failed, the server panicked or did not end cleanly,
+or `annals verify` failed. Linux only. Needs Python 3.9 or later and no packages.
 """
 
 import argparse
@@ -37,12 +39,12 @@ import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEY = "soak-key-0123456789"
-# What may come on top from one fifth to the other: in parts of what was there, and at the least (bytes, counts).
+# The allowed growth from the first to the last fifth: as a share of the first, and at least this much (bytes, counts).
 ROOM = {"memory": (0.10, 12 << 20), "descriptors": (0.25, 24), "threads": (0.20, 8), "wal": (0.50, 16 << 20)}
 
 
 class Model(http.server.BaseHTTPRequestHandler):
-    """A model that says a word, now and then runs a command first, and once in a while fails."""
+    """A model server that answers with a short text. Sometimes it calls a command first, and rarely it fails."""
 
     protocol_version = "HTTP/1.1"
 
@@ -71,14 +73,14 @@ class Model(http.server.BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(text)
         except ConnectionError:
-            self.close_connection = True  # whoever asked was told to stop
+            self.close_connection = True  # the server has closed the connection
 
     def log_message(self, *_):
         pass
 
 
 class World:
-    """What the clients share."""
+    """The state that the clients share."""
 
     def __init__(self, port, model, folder, kept):
         self.port, self.model, self.folder, self.kept = port, model, folder, kept
@@ -102,7 +104,7 @@ class World:
 
 
 class Client:
-    """One connection and the person behind it."""
+    """A client with one connection."""
 
     def __init__(self, world):
         self.world = world
@@ -125,7 +127,7 @@ class Client:
                     self.world.fault(f"{method} {path}: {error!r}")
                 if attempt == 2:
                     return 0, b""
-        # 503 with a time to come back says that it has too much to do, which is true of a machine that has.
+        # 503 with retry-after means that the server is overloaded, which is no fault.
         asks_to_wait = answer.status == 503 and answer.getheader("retry-after")
         if answer.status >= 500 and answer.status not in fine and not asks_to_wait:
             self.world.fault(f"{method} {path}: {answer.status} {text[:200]!r}")
@@ -134,7 +136,7 @@ class Client:
     def create(self):
         llm = {"model": "openai/test", "base_url": f"http://127.0.0.1:{self.world.model}/v1", "api_key": "sk-soak",
                "usage_id": "agent", "num_retries": 0}
-        # One conversation in three has a shell.
+        # A third of the conversations have a shell.
         tools = [{"name": "terminal"}] if random.random() < 0.33 else []
         wanted = {"agent": {"kind": "Agent", "llm": llm, "tools": tools}, "autotitle": False,
                   "workspace": {"working_dir": str(self.world.folder / "work")}}
@@ -201,7 +203,7 @@ class Client:
         self.world.count("exports")
 
     def listen(self, one):
-        """A socket that hears what there is for a moment; one in three is dropped without a word."""
+        """Reads from a socket for a moment. A third of the sockets are closed without a close frame."""
         stream = socket.create_connection(("127.0.0.1", self.world.port), timeout=20)
         try:
             nonce = base64.b64encode(os.urandom(16)).decode()
@@ -225,26 +227,26 @@ class Client:
         self.world.count("sockets")
 
     def live(self):
-        deeds = [(self.say, 3), (self.append, 6), (self.read, 5), (self.search, 2), (self.query, 2), (self.upload, 1),
+        actions = [(self.say, 3), (self.append, 6), (self.read, 5), (self.search, 2), (self.query, 2), (self.upload, 1),
                  (self.export, 1), (self.listen, 4)]
-        deeds, weights = zip(*deeds)
+        actions, weights = zip(*actions)
         while not self.world.ending.is_set():
             one = self.world.any()
             try:
                 if one is None or random.random() < 0.05:
                     self.create()
                 else:
-                    random.choices(deeds, weights)[0](one)
-            except Exception as error:  # noqa: BLE001: whatever it is, it is told
+                    random.choices(actions, weights)[0](one)
+            except Exception as error:  # noqa: BLE001: any error is a fault
                 if not self.world.ending.is_set():
                     self.world.fault(repr(error))
                 self.connection = None
-            # Bounded: some tens of requests a second, so that an hour is an hour of the same.
+            # The pause limits the load to some tens of requests per second, so that the load stays the same.
             self.world.ending.wait(random.random() * 0.1)
 
 
 def look(pid, wal):
-    """Memory, descriptors, threads, write-ahead log."""
+    """Returns the server's memory, descriptors, threads and size of the write-ahead log."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     field = lambda name: int(next(line for line in status.splitlines() if line.startswith(name)).split()[1])
     try:
@@ -255,14 +257,14 @@ def look(pid, wal):
 
 
 def grown(samples):
-    """What grew, in words. The samples are those after warming up."""
+    """Prints a verdict per figure and returns the names of those that grew. `samples` are those after warming up."""
     fifth = max(1, len(samples) // 5)
-    told = []
+    names = []
     for name, (part, least) in ROOM.items():
         values = [sample[name] for sample in samples]
         first, last = statistics.median(values[:fifth]), statistics.median(values[-fifth:])
         allowed = max(first * part, least)
-        # What creeps: the slope of the straight line, over the whole time.
+        # The slope of the straight line through all values, over the whole time. It finds slow growth.
         middle = (len(values) - 1) / 2
         mean = statistics.fmean(values)
         spread = sum((at - middle) ** 2 for at in range(len(values))) or 1
@@ -271,8 +273,8 @@ def grown(samples):
         print(f"{name:12} first fifth {first:>14,.0f}   last fifth {last:>14,.0f}   highest {max(values):>14,}   "
               f"creeps by {slope:>+13,.0f}   allowed {allowed:>13,.0f}   {verdict}")
         if verdict == "grew":
-            told.append(name)
-    return told
+            names.append(name)
+    return names
 
 
 def main():
@@ -280,7 +282,7 @@ def main():
     arguments.add_argument("--minutes", type=float, default=60)
     arguments.add_argument("--clients", type=int, default=8)
     arguments.add_argument("--annals", default=os.environ.get("ANNALS", str(ROOT / "target/release/annals")))
-    arguments.add_argument("--log", help="where to keep what the server said")
+    arguments.add_argument("--log", help="file to keep the server's output in")
     given = arguments.parse_args()
     annals = pathlib.Path(given.annals).resolve()
     with tempfile.TemporaryDirectory(prefix="annals-soak-") as folder:
@@ -300,7 +302,7 @@ def soak(given, annals, folder):
                    "OH_PERSISTENCE_DIR": str(folder / "settings")}
     server = subprocess.Popen([str(annals), "--db", str(folder / "soak.db"), "serve", "--port", str(port), "--api-key", KEY],
                               cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    # The oldest conversations are deleted beyond so many: as many as come to be while it warms up.
+    # The number of conversations that are kept. Beyond it, the oldest are deleted. The warm-up creates about as many.
     kept = max(10, min(150, int(given.minutes * 4)))
     world = World(port, model.server_address[1], folder, kept)
     clients = [threading.Thread(target=Client(world).live, daemon=True) for _ in range(given.clients)]
@@ -344,23 +346,23 @@ def soak(given, annals, folder):
             ended = "it had to be killed"
         model.shutdown()
     after = samples[len(samples) // (6 if given.minutes >= 30 else 3):]
-    told = grown(after)
+    names = grown(after)
     if ended != 0:
-        world.fault(f"the server's end: {ended}")
+        world.fault(f"the server did not end cleanly: {ended}")
     log.close()
-    said = (folder / "server.log").read_text(errors="replace")
-    for at, line in enumerate(lines := said.splitlines()):
+    output = (folder / "server.log").read_text(errors="replace")
+    for at, line in enumerate(lines := output.splitlines()):
         if "panicked" in line:
             world.fault("a panic: " + " | ".join(lines[at:at + 3]))
     if given.log:
-        pathlib.Path(given.log).write_text(said)
+        pathlib.Path(given.log).write_text(output)
     checked = subprocess.run([str(annals), "--db", str(folder / "soak.db"), "verify"], capture_output=True, text=True)
     if checked.returncode != 0:
         world.fault("verify afterwards: " + (checked.stdout + checked.stderr)[-1000:])
     for text, count in collections.Counter(world.faults).most_common(20):
         print(f"FAULT {count} times: {text}")
-    code = 1 if told or world.faults else 0
-    print(f"{given.minutes:g} minutes, {sum(world.counts.values())} deeds: " + ("failed" if code else "all flat, no faults, verified"))
+    code = 1 if names or world.faults else 0
+    print(f"{given.minutes:g} minutes, {sum(world.counts.values())} actions: " + ("failed" if code else "all flat, no faults, verified"))
     return code
 
 

@@ -1,7 +1,7 @@
-"""Writes session files as Claude Code does, with everything in them that the importer has to tell apart.
+"""Writes session files in the form of Claude Code, with everything that the importer has to distinguish.
 
-The shapes follow session files of versions 1.0 to 2.1; the words are made up. With --check it
-fails if one would change.
+The shapes follow session files of versions 1.0 to 2.1; the texts are invented. With --check it
+fails if a file would change.
 """
 import json
 import pathlib
@@ -92,7 +92,7 @@ def main():
         },
         envelope("p0", None, type="progress", data={"type": "hook_progress", "hookEvent": "SessionStart"}),
         user("u1", "p0", "Why does the mill stop?\nSee /home/ada/engine/mill.py \u2014 \U0001F680", todos=[]),
-        # One reply, a block a line; its figures grow.
+        # One reply with one block per line. Its token counts grow.
         assistant("a1", "u1", "msg_01", [{"type": "thinking", "thinking": "Read it first.", "signature": "c2ln"}]),
         assistant("a2", "a1", "msg_01", [text("Let me look.")]),
         assistant("a3", "a2", "msg_01", [call("toolu_01", "Read", file_path="/home/ada/engine/mill.py")], 40),
@@ -104,7 +104,7 @@ def main():
             toolUseResult={"type": "text", "file": {"filePath": "/home/ada/engine/mill.py", "numLines": 2}},
             sourceToolAssistantUUID=uid("a3"),
         ),
-        # Two calls of one reply that ran side by side: each answer hangs on its own call.
+        # Two parallel calls of one reply. The parent of each answer is its own call.
         assistant("b1", "r1", "msg_02", [call("toolu_02", "Bash", command="python mill.py", description="Run it")]),
         assistant("b2", "b1", "msg_02", [call("toolu_03", "Grep", pattern="SystemExit", path="/home/ada/engine")], 60),
         user("r2", "b1", [result("toolu_02", "Exit code 1\nstopped", True)], toolUseResult="Error: Exit code 1\nstopped"),
@@ -114,7 +114,7 @@ def main():
             [result("toolu_03", [text("mill.py:2"), {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}])],
             toolUseResult={"mode": "files_with_matches"},
         ),
-        # A person refuses.
+        # The user rejects a call.
         assistant("c1", "r3", "msg_03", [call("toolu_04", "Edit", file_path="/home/ada/engine/mill.py", old_string="raise SystemExit", new_string="return 1")], 80),
         user(
             "r4",
@@ -128,7 +128,7 @@ def main():
         user("u2", "m1", [text("Just explain it"), {"type": "image", "source": {"type": "url", "url": "https://example.org/mill.png"}}]),
         assistant("d1", "u2", "msg_04", [text("It raises SystemExit on purpose.")], 12),
         envelope("s1", "d1", type="system", subtype="turn_duration", durationMs=5000, isMeta=False),
-        # The person goes back and asks again: another branch.
+        # The user goes back and asks again, which starts another branch.
         user("u3", "r3", "Then fix it."),
         # Older versions wrote all blocks of a reply on one line, and the cost beside it.
         assistant(
@@ -140,10 +140,10 @@ def main():
             costUSD=0.0125,
         ),
         user("r5", "e1", [result("toolu_05", "The file has been updated."), result("toolu_06", "File created."), text("<system-reminder>Mind the budget.</system-reminder>")]),
-        # A sub-agent within the file, as versions before 2.1 kept it.
+        # A sub-agent within the file, as versions before 2.1 wrote it.
         user("x1", None, "Count the lines.", side=True),
         assistant("x2", "x1", "msg_06", [text("Two.")], 3, side=True),
-        # What was said is put together; what follows sees only that.
+        # The conversation is compacted. Later replies see only the summary.
         envelope("k1", None, type="system", subtype="compact_boundary", logicalParentUuid=uid("r5"), content="Conversation compacted", compactMetadata={"trigger": "auto", "preTokens": 155000}),
         user("k2", "k1", "This session is being continued from a previous conversation. The mill was mended.", isCompactSummary=True, isVisibleInTranscriptOnly=True),
         user("u4", "k2", "Thank you. Anything else?"),
@@ -152,7 +152,7 @@ def main():
         {"type": "custom-title", "customTitle": "The mill", "sessionId": SESSION},
         {"type": "ai-title", "aiTitle": "Mend a mill", "sessionId": SESSION},
         {"type": "from-the-future", "payload": [1, 2.50, {"a": None}], "sessionId": SESSION},
-        # An answer to a call that is not in the file, and a reply whose parent is not.
+        # An answer to a call that is not in the file, and a message whose parent is not in the file.
         user("z1", "f1", [result("toolu_99", "lost")]),
         user("z2", "gone", "Still there?"),
         assistant("z3", "z2", "msg_08", [text("Yes.")], 2),
@@ -179,7 +179,7 @@ def main():
 
 
 def damaged():
-    """Lines as an editor, a crash and another system leave them."""
+    """Writes lines with the damage that an editor, a crash or another system causes."""
     session = "0d4e8a70-9d1b-4a55-8a39-5f5b2f1c7b02"
     one = envelope("v1", None, session=session, type="user", message={"role": "user", "content": "Begin."})
     two = envelope("v2", "v1", session=session, type="assistant", message={"model": "claude-opus-4-6", "id": "msg_30", "role": "assistant", "content": [text("Done.")], "usage": None})

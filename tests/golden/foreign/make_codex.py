@@ -1,7 +1,7 @@
-"""Writes session files as Codex does, today's and those of versions before September 2025.
+"""Writes session files in the form of Codex: of the current version and of versions before September 2025.
 
-The shapes follow the protocol's types in openai/codex; the words are made up. With --check it
-fails if one would change.
+The shapes follow the protocol's types in openai/codex; the texts are invented. With --check it
+fails if a file would change.
 """
 import json
 import pathlib
@@ -28,7 +28,7 @@ def item(kind, **more):
     return line("response_item", type=kind, **more)
 
 
-def said(role, *texts, **more):
+def message(role, *texts, **more):
     part = "output_text" if role == "assistant" else "input_text"
     return item("message", role=role, content=[{"type": part, "text": text} for text in texts], **more)
 
@@ -56,16 +56,16 @@ def main():
     )
     lines = [
         line("session_meta", **meta),
-        said("developer", "<permissions instructions>read only</permissions instructions>"),
-        said("user", "<environment_context>\n  <cwd>/home/ada/engine</cwd>\n</environment_context>"),
+        message("developer", "<permissions instructions>read only</permissions instructions>"),
+        message("user", "<environment_context>\n  <cwd>/home/ada/engine</cwd>\n</environment_context>"),
         line("world_state", full=True, state={"agents_md": {}}),
         line("turn_context", turn_id="t1", cwd="/home/ada/engine", approval_policy="on-request", model="gpt-5.6-sol", summary="auto"),
         item("message", role="user", content=[{"type": "input_text", "text": "Why does the mill stop?"}, {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}]),
         event("user_message", message="Why does the mill stop?", images=[], local_images=[]),
         event("agent_reasoning", text="**Reading**"),
         item("reasoning", id="rs_1", summary=[{"type": "summary_text", "text": "**Reading**"}], content=None, encrypted_content="gAAAA"),
-        said("assistant", "I look at it.", id="msg_1", phase="commentary"),
-        # Two calls of one reply, then their answers.
+        message("assistant", "I look at it.", id="msg_1", phase="commentary"),
+        # Two calls of one reply, followed by their answers.
         item("function_call", id="fc_1", name="exec_command", arguments='{"cmd":"cat mill.py","workdir":"/home/ada/engine"}', call_id="call_1"),
         item("function_call", name="shell", arguments='{"command":["bash","-lc","ls"],"workdir":"/home/ada/engine"}', call_id="call_2"),
         item("function_call_output", call_id="call_1", output="Process exited with code 0\nOutput:\nraise SystemExit\n"),
@@ -78,26 +78,26 @@ def main():
         item("local_shell_call", id="lsh_1", call_id="call_4", status="completed", action={"type": "exec", "command": ["pwd"], "timeout_ms": None}),
         item("function_call_output", call_id="call_4", output={"content": "denied", "success": False}),
         item("web_search_call", status="completed", action={"type": "search", "query": "mills"}),
-        said("assistant", "It raised SystemExit; now it returns.", phase="final_answer"),
+        message("assistant", "It raised SystemExit; now it returns.", phase="final_answer"),
         event("agent_message", message="It raised SystemExit; now it returns."),
         tokens(2500, 1400, 120, 30),
         event("task_complete", turn_id="t1"),
-        said("user", "Now rewrite it in COBOL."),
-        said("assistant", "IDENTIFICATION DIVISION."),
-        # The person takes the last turn back.
+        message("user", "Now rewrite it in COBOL."),
+        message("assistant", "IDENTIFICATION DIVISION."),
+        # The user takes back the last turn.
         event("thread_rolled_back", num_turns=1),
-        said("user", "Now document it."),
-        said("assistant", "Documented."),
+        message("user", "Now document it."),
+        message("assistant", "Documented."),
         event("thread_name_updated", thread_id=THREAD, thread_name="The mill"),
-        # What was said is replaced by less.
+        # The history is replaced by a shorter one.
         line("compacted", message="", replacement_history=[
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Why does the mill stop?"}]},
             {"type": "compaction", "encrypted_content": "gAAAB"},
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Now document it."}]},
         ]),
         event("context_compacted"),
-        said("user", "Is it done?"),
-        said("assistant", "It is."),
+        message("user", "Is it done?"),
+        message("assistant", "It is."),
         item("function_call_output", call_id="call_99", output="lost"),
         item("from_the_future", id="x", value=1.50),
         line("from_the_future", value=None),
@@ -109,7 +109,7 @@ def main():
 
 
 def old():
-    """A line was the item itself."""
+    """Writes a session of an old version, whose lines are the items themselves."""
     thread = "5973b6c0-94b8-487b-a530-2aeb6098ae0e"
     lines = [
         {"id": thread, "timestamp": "2025-05-07T17:24:21.123Z", "instructions": None, "git": {"branch": "main"}},

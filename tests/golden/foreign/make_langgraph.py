@@ -77,9 +77,9 @@ def main():
     graph.invoke({"messages": [system, HumanMessage("Why does the mill stop?", id="hu-1")]}, thread)
     fork = graph.get_state(thread).config
     graph.invoke({"messages": [HumanMessage("Then fix it.", id="hu-2")]}, thread)
-    # Back, and on along another way.
+    # Go back to the fork, and continue on another branch.
     graph.invoke({"messages": [HumanMessage("Then leave it.", id="hu-3")]}, fork)
-    # What was said first is forgotten.
+    # Remove the first messages.
     graph.update_state(thread, {"messages": [RemoveMessage(id="sys-1"), RemoveMessage(id="hu-1")]}, as_node="think")
     other = StateGraph(State)
     other.add_node("inner", inner.compile(checkpointer=True))

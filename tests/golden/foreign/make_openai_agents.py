@@ -40,7 +40,7 @@ async def main():
     await branched.add_items([{"role": "user", "content": "Three?"}, {"role": "assistant", "content": "Three."}])
     branched.close()
     db = sqlite3.connect(PATH)
-    # A row that somebody has written over.
+    # A damaged row: its JSON is incomplete.
     db.execute("INSERT INTO agent_messages (session_id, message_data) VALUES ('mill', '{\"role\": \"user\", \"cont')")
     db.execute("UPDATE agent_messages SET created_at = '2026-04-05 11:00:' || printf('%02d', id)")
     db.execute("UPDATE agent_sessions SET created_at = '2026-04-05 11:00:00', updated_at = '2026-04-05 11:30:00'")

@@ -1,7 +1,7 @@
-"""Writes a trajectory and a session as OpenHands V0 does (0.48, July 2025).
+"""Writes a trajectory and a session in the form of OpenHands V0 (0.48, July 2025).
 
-The shapes follow `openhands/events/serialization` and `openhands/storage`; the words are made up. With --check it
-fails if one would change.
+The shapes follow `openhands/events/serialization` and `openhands/storage`; the texts are invented. With --check it
+fails if a file would change.
 """
 import json
 import pathlib
@@ -22,7 +22,7 @@ def event(**members):
 
 
 def reply(name, call, arguments, content, number):
-    """What the event store keeps of the model's reply."""
+    """Returns the part of the model's reply that the event store keeps."""
     made = {"function": {"arguments": json.dumps(arguments), "name": name}, "id": call, "type": "function"}
     message = {"content": content, "role": "assistant", "tool_calls": [made], "function_call": None}
     return {
@@ -50,7 +50,7 @@ def observation(name, message, content, extras, **more):
 
 
 def called(name, tool, call, arguments, thought, args):
-    """An action of the model's, with the metadata that its observation repeats."""
+    """Returns an action of the model, and the metadata that its observation repeats."""
     metadata = reply(tool, call, arguments, thought, count[0])
     acted = action(name, "agent", "", {**args, "thought": thought}, tool_call_metadata=metadata)
     return acted, metadata
@@ -68,7 +68,7 @@ def events():
     yield action("recall", "user", "Retrieving content for: Is the mill running?", {"recall_type": "workspace_context", "query": "Is the mill running?", "thought": ""})
     yield observation("recall", "Added workspace context", "Added workspace context", {"recall_type": "workspace_context", "repo_name": "", "microagent_knowledge": []}, cause=2)
     yield state("running")
-    # A command, answered.
+    # A command with its result.
     acted, metadata = called("run", "execute_bash", "toolu_1", {"command": "systemctl status mill"}, "I look.", {"command": "systemctl status mill", "is_input": False, "blocking": False, "hidden": False, "confirmation_state": "confirmed", "security_risk": -1})
     yield acted
     yield observation("run", "Command executed.", "active (running)", {"command": "systemctl status mill", "metadata": {"exit_code": 0, "pid": -1, "username": "ada", "hostname": "engine", "working_dir": "/mill", "py_interpreter_path": None, "prefix": "", "suffix": "\n[The command completed with exit code 0.]"}, "hidden": False}, cause=acted["id"], tool_call_metadata=metadata, success=True)
@@ -76,15 +76,15 @@ def events():
     acted, metadata = called("edit", "str_replace_editor", "toolu_2", {"command": "create", "path": "/mill/log", "file_text": "fine"}, "", {"path": "/mill/log", "command": "create", "file_text": "fine", "security_risk": 1})
     yield acted
     yield observation("error", "no such folder", "no such folder", {"error_id": ""}, cause=acted["id"], tool_call_metadata=metadata)
-    # One that the user refuses.
+    # A command that the user rejects.
     acted, metadata = called("run", "execute_bash", "toolu_3", {"command": "rm -r /mill"}, "I clear up.", {"command": "rm -r /mill", "is_input": False, "confirmation_state": "awaiting_confirmation", "security_risk": 2})
     yield acted
     yield state("awaiting_user_confirmation")
     yield state("user_rejected")
     yield observation("user_rejected", "Action rejected", "Leave it alone.", {}, cause=acted["id"], tool_call_metadata=metadata)
-    # An error that answers no call, read by the model.
+    # An error that belongs to no call. The model reads it.
     yield event(source="agent", message="No such tool.", observation="error", content="No such tool.", extras={"error_id": ""})
-    # The machinery's own, and a command that the user ran.
+    # An action of OpenHands itself, and a command that the user ran.
     yield action("change_agent_state", "environment", "", {"agent_state": "running", "thought": ""})
     yield action("run", "user", "Running command: ls", {"command": "ls", "thought": "", "hidden": False})
     yield action("condensation", "agent", "Summary: The mill runs.", {"forgotten_event_ids": None, "forgotten_events_start_id": 5, "forgotten_events_end_id": 8, "summary": "The mill runs.", "summary_offset": 1})

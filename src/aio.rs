@@ -1,9 +1,10 @@
 //! The store for async programs: the same file and the same guarantees, and no call that blocks the runtime.
 //!
 //! [`Store`] wraps a [`crate::Store`]. An append waits for its commit without a thread; concurrent appends share commits.
-//! Reads run on the runtime's threads for blocking work, at most [`Options::pool_size`](crate::Options::pool_size) at a
-//! time; further reads wait in line. A follower that waits for events has neither a thread nor a connection. Everything
-//! here needs a tokio runtime.
+//! Everything else runs on the runtime's threads for blocking work, at most
+//! [`Options::pool_size`](crate::Options::pool_size) calls at a time; further calls wait in line. All handles of one
+//! [`crate::Store`] share this bound, however they were made. A follower that waits for events has neither a thread nor a
+//! connection. Everything here needs a tokio runtime.
 //!
 //! # Cancellation
 //!
@@ -14,13 +15,23 @@
 //! * [`Follower::next_page`] and [`Subscription::next_page`]: nothing is lost. The place moves only when a page is
 //!   returned, so that the next call gives the events that the dropped one would have given.
 //! * [`Subscription::acknowledge`] and [`Store::run`]: the work is done as a whole or not at all, and it may still be done
-//!   after the future was dropped and after later calls. Wait for it before a call that must come after it.
+//!   after the future was dropped and after later calls. Wait for it before a call that must come after it. A late
+//!   acknowledgement does no harm: it changes nothing once the subscription was moved, or deleted and made again.
 //!
 //! # Threads
 //!
-//! Use [`Store::append`] and not a blocking append within [`Store::run`]: a group of appends is committed by one of the
-//! runtime's blocking threads, and must not wait for one that waits for it. [`Store::run`] within [`Store::run`] may wait
-//! for itself. Dropping the last handle closes the file, which blocks for a moment.
+//! Appends are committed by threads of the store, usually one or two, which start with the first append. They are none of
+//! the runtime's threads: appends are committed even if all of those are busy, or wait for an append themselves.
+//! Work within [`Store::run`] that waits for another future of this module may wait for itself, unless that is an append.
+//!
+//! # Closing
+//!
+//! The last handle closes the file. Followers and subscriptions are handles too, and so is the work of [`Store::run`].
+//! Dropping the last handle blocks until the threads of the store have ended. Usually this takes a moment: the appends
+//! in line are committed, up to 512 at a time, and the projections catch up. If another process keeps the write lock
+//! meanwhile, it takes up to twice [`Options::busy_timeout`](crate::Options::busy_timeout): the projections and the
+//! appends may each wait once in vain. The appends that are left then fail with [`Error::Busy`] at once.
+//! [`Store::close`] drops a handle without blocking the runtime.
 //!
 //! ```
 //! # use annals::{ConversationId, Expected, NewEvent, Options, Position};
@@ -43,8 +54,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;
@@ -55,8 +65,6 @@ use crate::store::{self, Append, Appended, EventPage, EventQuery, FeedEvent, Opt
 #[derive(Debug, Clone)]
 pub struct Store {
     store: store::Store,
-    /// One permit for each connection that reads.
-    reads: Arc<Semaphore>,
 }
 
 /// A reader that follows the log; see [`Store::follow`].
@@ -76,8 +84,7 @@ pub struct Subscription {
 impl From<store::Store> for Store {
     /// Wraps a store that is open.
     fn from(store: store::Store) -> Self {
-        let reads = Arc::new(Semaphore::new(store.connections_max()));
-        Self { store, reads }
+        Self { store }
     }
 }
 
@@ -134,10 +141,10 @@ impl Store {
     }
 
     /// Runs any other work on the store, on a thread that may block. At most as many run at once as the store has
-    /// connections for reading.
+    /// connections for reading, over all its handles.
     ///
     /// # Errors
-    /// What `work` returns.
+    /// What `work` returns. [`Error::Forked`] in a process that did not open the store.
     ///
     /// # Panics
     /// If `work` panics.
@@ -146,13 +153,26 @@ impl Store {
         work: impl FnOnce(&store::Store) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         // The semaphore is never closed.
-        let permit = Arc::clone(&self.reads).acquire_owned().await.ok();
+        let permit = Arc::clone(self.store.permits()?).acquire_owned().await.ok();
         let store = self.store.clone();
         blocking(move || {
             let _until_it_is_done = permit;
             work(&store)
         })
         .await
+    }
+
+    /// Drops this handle on a thread that may block. If it is the last one, the file is closed when this returns. The
+    /// [module](crate::aio#closing) says how long that takes.
+    ///
+    /// The handle is dropped even if the future is dropped.
+    pub async fn close(self) {
+        let dropped = blocking(move || {
+            drop(self);
+            Ok(())
+        });
+        // If the runtime ends before a thread is free, it drops the handle itself.
+        let _ended_already = dropped.await;
     }
 
     /// Follows every conversation, beginning after `after`; see [`crate::Store::follow`].
@@ -243,24 +263,22 @@ impl Subscription {
     /// As [`crate::store::Subscription::acknowledge_to`].
     pub async fn acknowledge_to(&self, position: Position) -> Result<()> {
         let acknowledgement = self.subscription.acknowledgement(position)?;
-        blocking(move || acknowledgement.write()).await
+        self.store.run(move |_| acknowledgement.write()).await
     }
 }
 
-/// Appends without a thread that waits. One thread commits for all concurrent appends.
+/// Appends without a thread that waits. A thread of the store commits for all concurrent appends.
 pub(crate) async fn append_all(
     store: &store::Store,
     conversation: &ConversationId,
     append: Append,
 ) -> Result<Vec<Appended>> {
     let (sender, receiver) = oneshot::channel();
-    let runtime = Handle::current();
     let done = move |answer| {
         let _caller_gone = sender.send(answer);
     };
-    store.append_later(conversation, append, done, move |lead| {
-        runtime.spawn_blocking(move || drop(lead));
-    });
+    let leads = Arc::clone(store.leads());
+    store.append_later(conversation, append, done, move |lead| leads.hand_over(lead));
     let lost = |_| Error::Storage { doing: "appending", source: "the writer ended without an answer".into() };
     receiver.await.map_err(lost)?
 }
@@ -268,14 +286,14 @@ pub(crate) async fn append_all(
 /// Reads until there is an event. `follower` moves only with a page that is returned, or past events of other kinds.
 async fn next_page(store: &Store, follower: &mut store::Follower, limit: usize) -> Result<Vec<FeedEvent>> {
     loop {
-        // Read before the log: a commit between the two then ends the wait at once.
-        let ringing = store.store.ringing()?;
         let mut reader = follower.clone();
-        let read = store.run(move |_| {
+        let read = store.run(move |store| {
+            // Made before the log is read: a commit between the two then ends the wait at once.
+            let ringing = store.ringing()?;
             let page = reader.next_page(limit, Duration::ZERO)?;
-            Ok((reader, page))
+            Ok((ringing, reader, page))
         });
-        let (reader, page) = read.await?;
+        let (ringing, reader, page) = read.await?;
         let has_moved = reader.place() != follower.place();
         *follower = reader;
         if !page.is_empty() {

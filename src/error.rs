@@ -474,6 +474,16 @@ pub enum Error {
         /// The reason.
         problem: &'static str,
     },
+    /// The subscription is not the one that this handle stands for. Nothing was written. Open it again.
+    #[error(
+        "the subscription {name:?} {what} since this handle was opened; open it again to go on from its place"
+    )]
+    StaleSubscription {
+        /// Its name.
+        name: String,
+        /// What was done to it.
+        what: &'static str,
+    },
     /// The export would overwrite a file or folder with other contents. Nothing was written there.
     #[error("{path:?} already exists and differs from what would be written; choose another folder")]
     WouldOverwrite {

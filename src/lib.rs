@@ -79,6 +79,7 @@ mod git;
 #[cfg(feature = "agent")]
 pub mod hook;
 pub mod ids;
+mod json;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;

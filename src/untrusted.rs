@@ -9,8 +9,34 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+/// The most entries of a folder that [`first_paths`] reads.
+pub const ENTRIES_MAX: usize = 100_000;
+
 /// The largest file of ignore rules that a walk may read, in bytes.
 const RULES_BYTES_MAX: u64 = 1 << 20;
+
+/// The wanted entries of a folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FirstPaths {
+    /// Their paths, sorted.
+    pub paths: Vec<PathBuf>,
+    /// Why there may be more of them. `None` if these are all.
+    pub left_out: Option<LeftOut>,
+}
+
+/// Why a list of a folder's entries is not complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LeftOut {
+    /// The folder has more entries than may be read. The system decides which ones come first.
+    #[error("it has too many entries, and some were not read")]
+    Unread,
+    /// More entries are wanted than are returned, which is this number.
+    #[error("it has more than {0} entries of this kind, and only the first are used")]
+    Beyond(usize),
+    /// The system failed to list the folder, or failed before the end of the list.
+    #[error("its entries cannot be listed to the end: {0}")]
+    Failed(io::ErrorKind),
+}
 
 /// Opens a regular file for reading. Links are followed.
 ///
@@ -115,25 +141,69 @@ fn git_is_harmless(folder: &Path, git: &Path) -> bool {
 }
 
 /// Returns the paths of a folder's entries that `is_wanted` accepts, sorted. If there are more than `paths_max`, the
-/// first of them in this order are returned. Empty if the folder cannot be read.
+/// first of them in this order are returned. Empty if there is no folder.
 ///
-/// All entries are examined, but no more than `paths_max` paths are in memory at once. `is_wanted` is called only for
-/// paths that would be among the first.
+/// At most [`ENTRIES_MAX`] entries are read, and no more than `paths_max` paths are in memory at once. What is left out
+/// is told. `is_wanted` is called only for entries that change the answer.
 #[must_use]
-pub fn first_paths(folder: &Path, paths_max: usize, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    first_of(entries.map_while(Result::ok).map(|entry| entry.path()), paths_max, is_wanted)
+pub fn first_paths(folder: &Path, paths_max: usize, is_wanted: impl Fn(&Path) -> bool) -> FirstPaths {
+    let mut entries_left = ENTRIES_MAX;
+    first_paths_within(&mut entries_left, folder, paths_max, is_wanted)
+}
+
+/// Does the same as [`first_paths`], for a search through several folders. At most `entries_left` entries are read, and
+/// their number is subtracted from it.
+#[must_use]
+pub fn first_paths_within(
+    entries_left: &mut usize,
+    folder: &Path,
+    paths_max: usize,
+    is_wanted: impl Fn(&Path) -> bool,
+) -> FirstPaths {
+    match fs::read_dir(folder) {
+        Ok(entries) => {
+            let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+            first_of(paths, entries_left, paths_max, is_wanted)
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            FirstPaths::default()
+        }
+        Err(error) => FirstPaths { paths: Vec::new(), left_out: Some(LeftOut::Failed(error.kind())) },
+    }
 }
 
 fn first_of(
-    paths: impl Iterator<Item = PathBuf>,
+    paths: impl Iterator<Item = io::Result<PathBuf>>,
+    entries_left: &mut usize,
     paths_max: usize,
     is_wanted: impl Fn(&Path) -> bool,
-) -> Vec<PathBuf> {
-    let mut kept = BinaryHeap::new();
+) -> FirstPaths {
+    let mut kept: BinaryHeap<PathBuf> = BinaryHeap::new();
+    let mut left_out = None;
     for path in paths {
+        let path = match path {
+            Ok(path) => path,
+            // The system may go on to fail without end.
+            Err(error) => {
+                left_out = Some(LeftOut::Failed(error.kind()));
+                break;
+            }
+        };
+        if *entries_left == 0 {
+            left_out = Some(LeftOut::Unread);
+            break;
+        }
+        *entries_left -= 1;
         let is_full = kept.len() >= paths_max;
-        if (is_full && kept.peek().is_none_or(|last| path >= *last)) || !is_wanted(&path) {
+        let is_behind = is_full && kept.peek().is_none_or(|last| path >= *last);
+        // Of the paths behind the last one, it only matters whether there is one.
+        if (is_behind && left_out.is_some()) || !is_wanted(&path) {
+            continue;
+        }
+        if is_full {
+            left_out = Some(LeftOut::Beyond(paths_max));
+        }
+        if is_behind {
             continue;
         }
         if is_full {
@@ -141,7 +211,7 @@ fn first_of(
         }
         kept.push(path);
     }
-    kept.into_sorted_vec()
+    FirstPaths { paths: kept.into_sorted_vec(), left_out }
 }
 
 fn check(metadata: &Metadata) -> io::Result<()> {
@@ -161,6 +231,7 @@ fn too_large(bytes_max: u64) -> io::Error {
 #[cfg(unix)]
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -173,12 +244,69 @@ mod tests {
         let forwards: Vec<PathBuf> = (10..90).map(|number| PathBuf::from(number.to_string())).collect();
         let backwards: Vec<PathBuf> = forwards.iter().rev().cloned().collect();
         for paths in [forwards, backwards] {
-            let listed = || paths.iter().cloned();
-            let found = first_of(listed(), 3, is_even);
-            assert_eq!(found, ["10", "12", "14"].map(PathBuf::from));
-            assert_eq!(first_of(listed(), 100, is_even).len(), 40);
-            assert!(first_of(listed(), 0, is_even).is_empty());
+            let first =
+                |paths_max: usize| first_of(paths.iter().cloned().map(Ok), &mut 1000, paths_max, is_even);
+            let found = first(3);
+            assert_eq!(found.paths, ["10", "12", "14"].map(PathBuf::from));
+            assert_eq!(found.left_out, Some(LeftOut::Beyond(3)));
+            for enough in [40, 100] {
+                assert_eq!((first(enough).paths.len(), first(enough).left_out), (40, None));
+            }
+            assert_eq!(first(0), FirstPaths { paths: Vec::new(), left_out: Some(LeftOut::Beyond(0)) });
         }
+    }
+
+    #[test]
+    fn a_listing_of_ten_million_names_is_read_to_the_bound_and_the_rest_is_told() {
+        let listed = Cell::new(0);
+        let hostile = (0..10_000_000).map(|number: u32| {
+            listed.set(listed.get() + 1);
+            Ok(PathBuf::from(number.to_string()))
+        });
+        let mut entries_left = 50;
+        let found = first_of(hostile, &mut entries_left, 1000, |path| path.ends_with("7"));
+        assert_eq!(found, FirstPaths { paths: vec![PathBuf::from("7")], left_out: Some(LeftOut::Unread) });
+        // One more is asked for, to know whether there is one.
+        assert_eq!((listed.get(), entries_left), (51, 0));
+        let exact = (0..50).map(|number: u32| Ok(PathBuf::from(number.to_string())));
+        assert_eq!(first_of(exact, &mut 50, 1000, |_| true).left_out, None);
+    }
+
+    #[test]
+    fn a_listing_that_fails_before_its_end_is_told() {
+        for (paths_max, expected) in [(10, vec!["a", "b"]), (1, vec!["a"])] {
+            let listed = ["b", "a"].into_iter().map(|name| Ok(PathBuf::from(name)));
+            let failing = std::iter::repeat_with(|| Err(io::Error::from(io::ErrorKind::TimedOut)));
+            let found = first_of(listed.chain(failing), &mut 1000, paths_max, |_| true);
+            let expected = expected.into_iter().map(PathBuf::from).collect();
+            let left_out = Some(LeftOut::Failed(io::ErrorKind::TimedOut));
+            assert_eq!(found, FirstPaths { paths: expected, left_out });
+        }
+        // What cannot be listed at all is not an empty folder. What is not there is.
+        let scratch = tempfile::tempdir().unwrap();
+        let looped = scratch.path().join("looped");
+        std::os::unix::fs::symlink(&looped, &looped).unwrap();
+        let found = first_paths(&looped, 10, |_| true);
+        assert!(matches!(found.left_out, Some(LeftOut::Failed(_))), "{found:?}");
+        fs::write(scratch.path().join("file"), "").unwrap();
+        for nothing in ["none", "file", "file/inner"] {
+            assert_eq!(first_paths(&scratch.path().join(nothing), 10, |_| true), FirstPaths::default());
+        }
+    }
+
+    #[test]
+    fn a_search_through_several_folders_has_one_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["a", "a/1", "a/2", "b", "b/3", "b/4"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        let mut entries_left = 3;
+        let mut first = |name: &str| first_paths_within(&mut entries_left, &at(name), 10, |_| true);
+        assert_eq!(first("a"), FirstPaths { paths: vec![at("a/1"), at("a/2")], left_out: None });
+        let found = first("b");
+        assert_eq!((found.paths.len(), found.left_out), (1, Some(LeftOut::Unread)));
+        assert_eq!(first("none"), FirstPaths::default());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is cited exists: every page, and every heading of a page, that a comment or a document names.
+//! Citations: every page and every heading that a comment or a document names exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,16 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A path as it stands in a message: from the root of the repository.
+/// The path from the root of the repository, for messages.
 fn name(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Documents outside the repository that comments once cited. A page of the same name within it is cited with its path.
+/// Documents outside the repository that comments once cited. A page of the repository with one of these names is cited
+/// with its path.
 const OUTSIDE: &[&str] = &["api.md", "events.md", "events_fields.md", "routes.md", "runtime.md"];
 
-/// All files below a folder with one of these endings. A file is returned as it is.
+/// Returns all files below `place` with one of these endings. If `place` is a file, only that file is checked.
 fn files_of(place: &str, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut left = vec![root().join(place)];
@@ -30,7 +31,7 @@ fn files_of(place: &str, endings: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// The lines of a page that are not within a block of code, with their numbers.
+/// Returns the lines of a page outside code blocks, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     text.lines().enumerate().filter_map(move |(number, line)| {
@@ -40,7 +41,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The anchors of a page, as GitHub makes them of its headings.
+/// Returns the anchors of a page, as GitHub derives them from its headings.
 fn anchors(page: &Path) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for (_, line) in prose(&fs::read_to_string(page).unwrap()) {
@@ -57,7 +58,7 @@ fn anchors(page: &Path) -> Vec<String> {
     anchors
 }
 
-/// A line with `[text](target)` replaced by `text` if that is no file name, and the targets.
+/// Returns the line with `text` in place of `[text](target)`, and the targets. A `text` that names a page is removed.
 fn without_links(line: &str) -> (String, Vec<&str>) {
     let (mut text, mut targets, mut rest) = (String::new(), Vec::new(), line);
     while let Some((before, link)) = rest.split_once("](") {
@@ -72,14 +73,14 @@ fn without_links(line: &str) -> (String, Vec<&str>) {
     (text, targets)
 }
 
-/// The paths of pages that a text names, each with its `#anchor`.
+/// Returns the paths of pages that a text names, each with its `#anchor` if it has one.
 fn pages(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_-./#".contains(c);
     let words = text.split(move |c| !is_part(c)).map(|word| word.trim_end_matches(['.', '#', '/']));
     words.filter(|word| word.split('#').next().is_some_and(|path| path.ends_with(".md")))
 }
 
-/// The comment of a line, by the language of its file; all of a page's line.
+/// Returns the comment of a line, according to the language of its file. A page's line is returned whole.
 fn comment<'a>(path: &Path, line: &'a str) -> &'a str {
     let mark = match path.extension().and_then(|ending| ending.to_str()) {
         Some("rs" | "js" | "mjs") => "//",
@@ -94,7 +95,7 @@ fn comment<'a>(path: &Path, line: &'a str) -> &'a str {
     line.find(&format!(" {mark} ")).map_or("", |at| &line[at..])
 }
 
-/// What is wrong with citing `anchor` of the page at `path`; `None` if both exist.
+/// Why `anchor` of the page at `path` cannot be cited. `None` if both exist.
 fn missing(path: &Path, anchor: Option<&str>) -> Option<&'static str> {
     match anchor {
         _ if !path.exists() => Some("there is no such file"),

@@ -1,56 +1,78 @@
-//! The house rules that a compiler does not hold: who may name whom, what lives where, how long a file may be.
+//! The project's rules that the compiler does not check: which modules may use each other, where crates, tables and SQL
+//! belong, and how long a file may be.
 //!
-//! Each test names the rule and, where it fails, every file and line that breaks it.
+//! A failing test names the rule, and every file and line that breaks it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Rooms, each with those that it may name.
+type Rooms = &'static [(&'static str, &'static [&'static str])];
+
 /// The rooms in the order of the tree, each with the rooms it may name. `cli` may name all.
-const ROOMS: &[(&str, &[&str])] = &[
+const ROOMS: Rooms = &[
+    ("json", &[]),
     ("chain", &[]),
     ("untrusted", &[]),
     ("ids", &[]),
-    ("event", &["chain", "ids"]),
+    ("event", &["json", "chain", "ids"]),
     ("tree", &["ids", "event"]),
-    ("state", &["ids", "event", "tree"]),
+    ("state", &["json", "ids", "event", "tree"]),
     ("view", &["ids", "event", "tree"]),
     ("message", &["ids", "event", "tree"]),
-    ("stuck", &["ids", "event", "tree"]),
-    ("visualizer", &["ids", "event", "tree", "state"]),
-    ("redact", &["event"]),
+    ("stuck", &["json", "ids", "event", "tree"]),
+    ("visualizer", &["json", "ids", "event", "tree", "state"]),
+    ("redact", &["json", "event"]),
     ("error", &["chain", "ids", "event", "tree", "state", "message", "redact"]),
-    ("store", &["chain", "untrusted", "ids", "event", "tree", "state", "redact", "error"]),
+    ("store", &["json", "chain", "untrusted", "ids", "event", "tree", "state", "redact", "error"]),
     ("aio", &["ids", "event", "error", "store"]),
     (
         "transfer",
-        &["chain", "untrusted", "ids", "event", "tree", "state", "view", "message", "error", "store"],
+        &["json", "chain", "untrusted", "ids", "event", "tree", "state", "view", "message", "error", "store"],
     ),
-    ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
+    (
+        "replay",
+        &["json", "chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"],
+    ),
     ("audit", &["chain", "ids", "redact", "error", "store"]),
     ("doctor", &["untrusted", "ids", "event", "tree", "state", "error", "store", "transfer"]),
-    ("secret", &["ids", "event"]),
+    ("secret", &["json"]),
     ("git", &["secret"]),
-    ("llm", &["untrusted", "secret", "ids", "event", "state", "message"]),
+    ("llm", &["json", "untrusted", "secret", "ids", "event", "state", "message"]),
     ("hook", &["ids", "event", "llm", "secret"]),
-    ("tool", &["untrusted", "secret", "ids", "event", "message", "llm"]),
-    ("skill", &["untrusted", "secret", "ids", "event", "message", "llm", "tool"]),
-    ("remote", &["ids", "event", "state", "error", "store", "secret", "llm"]),
+    ("tool", &["json", "untrusted", "secret", "ids", "event", "message", "llm"]),
+    ("skill", &["json", "untrusted", "secret", "ids", "event", "message", "llm", "tool"]),
+    ("remote", &["json", "ids", "event", "state", "error", "store", "secret", "llm"]),
     (
         "agent",
-        &["untrusted", "ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill", "secret"],
+        &[
+            "json",
+            "untrusted",
+            "ids",
+            "event",
+            "state",
+            "view",
+            "message",
+            "stuck",
+            "llm",
+            "tool",
+            "skill",
+            "secret",
+        ],
     ),
-    ("plugin", &["untrusted", "git", "ids", "event", "hook", "skill", "agent"]),
+    ("plugin", &["json", "untrusted", "git", "ids", "event", "hook", "skill", "agent"]),
     (
         "conversation",
         &[
-            "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store", "secret", "llm",
-            "hook", "tool", "skill", "agent", "plugin", "remote",
+            "json", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store", "secret",
+            "llm", "hook", "tool", "skill", "agent", "plugin", "remote",
         ],
     ),
     ("page", &["chain"]),
     (
         "server",
         &[
+            "json",
             "aio",
             "chain",
             "untrusted",
@@ -79,6 +101,62 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
+];
+
+/// Rooms, each with the rooms it may name.
+type Rows = [(&'static str, &'static [&'static str])];
+
+/// The rooms that have rooms of their own. These are in the order of their `mod.rs`, each with those that it may name. A
+/// file beside `mod.rs` is a room of its own; `mod.rs` may name all.
+const SUBROOMS: &[(&str, &Rows)] = &[
+    (
+        "store",
+        &[
+            // Only tests of the store use it. It records statements of every connection.
+            ("plans", &[]),
+            ("options", &[]),
+            ("engine", &[]),
+            ("table", &["options", "engine"]),
+            ("derived", &["plans", "options", "engine", "table"]),
+            ("file", &["plans", "options", "engine", "table", "derived"]),
+            ("write", &["options", "engine", "table", "derived", "file"]),
+            ("read", &["options", "engine", "table", "derived", "file", "write"]),
+            ("transfer", &["options", "engine", "table", "write"]),
+            ("maintenance", &["options", "engine", "table", "derived", "file", "read", "transfer"]),
+        ],
+    ),
+    (
+        "conversation",
+        &[
+            ("error", &[]),
+            ("claim", &["error"]),
+            ("host", &["error", "claim"]),
+            ("memory", &["error", "host"]),
+            ("local", &["error", "claim", "host", "memory"]),
+            ("setup", &["error", "memory", "local"]),
+            ("run", &["error", "claim", "memory", "local", "setup"]),
+            ("control", &["error", "memory", "local", "setup", "run"]),
+            ("open", &["error", "claim", "host", "memory", "local"]),
+            ("task", &["error", "memory", "local"]),
+            ("remote", &["error", "memory", "local", "run", "control", "open"]),
+            ("any", &["error", "memory", "local", "run", "control", "open", "remote"]),
+        ],
+    ),
+    (
+        "server",
+        &[
+            ("webhook", &[]),
+            ("config", &["webhook"]),
+            ("http", &["config"]),
+            ("live", &["webhook", "config", "http"]),
+            ("settings", &["config", "http", "live"]),
+            ("workspace", &["config", "http", "live"]),
+            ("conversation", &["config", "http", "live", "settings", "workspace"]),
+            ("socket", &["http", "live", "workspace"]),
+            ("annals", &["http", "live"]),
+            ("site", &["http", "live", "settings"]),
+        ],
+    ),
 ];
 
 /// Crates that live in one place, and where.
@@ -112,49 +190,49 @@ const CRATES: &[(&[&str], &[&str])] = &[
     (&["base64"], &["src/event/foreign.rs", "src/llm/", "src/tool/"]),
 ];
 
-/// Who writes which table; every file of the store may read it.
+/// The files that may write each table. Every file of the store may read it.
 const OWNERS: &[(&str, &[&str])] = &[
-    ("arrival", &["src/store/arrival.rs"]),
-    ("admin_act", &["src/store/admin.rs"]),
-    ("admin_receipt", &["src/store/admin.rs"]),
-    ("archive_dictionary", &["src/store/archive/"]),
-    ("archive_source", &["src/store/archive/"]),
-    ("archived_conversation", &["src/store/archive/"]),
-    ("archived_payload", &["src/store/archive/"]),
-    ("attachment", &["src/store/attachment.rs"]),
-    ("base_state", &["src/store/base_state"]),
-    ("base_state_change", &["src/store/base_state"]),
-    ("blob", &["src/store/attachment.rs"]),
-    ("change", &["src/store/change/"]),
-    ("conversation", &["src/store/catalogue.rs"]),
-    ("event", &["src/store/log.rs"]),
-    ("event_file", &["src/store/origin.rs"]),
-    ("head_change", &["src/store/base_state"]),
+    ("arrival", &["src/store/table/arrival.rs"]),
+    ("admin_act", &["src/store/table/admin.rs"]),
+    ("admin_receipt", &["src/store/table/admin.rs"]),
+    ("archive_dictionary", &["src/store/table/archive/"]),
+    ("archive_source", &["src/store/table/archive/"]),
+    ("archived_conversation", &["src/store/table/archive/"]),
+    ("archived_payload", &["src/store/table/archive/"]),
+    ("attachment", &["src/store/table/attachment.rs"]),
+    ("base_state", &["src/store/table/base_state"]),
+    ("base_state_change", &["src/store/table/base_state"]),
+    ("blob", &["src/store/table/attachment.rs"]),
+    ("change", &["src/store/table/change/"]),
+    ("conversation", &["src/store/table/catalogue.rs"]),
+    ("event", &["src/store/table/log.rs"]),
+    ("event_file", &["src/store/table/origin.rs"]),
+    ("head_change", &["src/store/table/base_state"]),
     // Its one row is made with the file, and made anew where the file is cut at a point.
-    ("log", &["src/store/log.rs", "src/store/database.rs"]),
-    ("maintenance", &["src/store/log.rs"]),
-    ("origin", &["src/store/origin.rs"]),
-    ("problem", &["src/store/origin.rs"]),
-    ("repair", &["src/store/repair.rs"]),
-    ("projection", &["src/store/projection/mod.rs"]),
-    ("subscription", &["src/store/subscription.rs"]),
-    ("task", &["src/store/projection/"]),
-    ("tool_call", &["src/store/projection/"]),
-    ("transcript_line", &["src/store/projection/"]),
-    ("transcript_search", &["src/store/projection/"]),
-    ("usage_entry", &["src/store/projection/"]),
+    ("log", &["src/store/table/log.rs", "src/store/derived/migration.rs"]),
+    ("maintenance", &["src/store/table/log.rs"]),
+    ("origin", &["src/store/table/origin.rs"]),
+    ("problem", &["src/store/table/origin.rs"]),
+    ("repair", &["src/store/table/repair.rs"]),
+    ("projection", &["src/store/derived/projection/mod.rs"]),
+    ("subscription", &["src/store/read/subscription.rs"]),
+    ("task", &["src/store/derived/projection/"]),
+    ("tool_call", &["src/store/derived/projection/"]),
+    ("transcript_line", &["src/store/derived/projection/"]),
+    ("transcript_search", &["src/store/derived/projection/"]),
+    ("usage_entry", &["src/store/derived/projection/"]),
     // The base state says that its figures have changed.
-    ("usage_stale", &["src/store/projection/", "src/store/base_state.rs"]),
-    ("usage_total", &["src/store/projection/"]),
+    ("usage_stale", &["src/store/derived/projection/", "src/store/table/base_state.rs"]),
+    ("usage_total", &["src/store/derived/projection/"]),
 ];
 
-/// The most lines a file may have, its tests aside.
+/// The maximum number of lines of a file, without its tests.
 const LINES_MAX: usize = 500;
 
 struct Source {
     /// Its path from the root of the repository.
     path: String,
-    /// Its lines without those of its tests and without comments; what is left out is empty.
+    /// Its lines. Lines of tests and of comments are empty.
     code: Vec<String>,
 }
 
@@ -163,6 +241,13 @@ impl Source {
         let path = self.path.strip_prefix("src/")?;
         let room = path.split('/').next()?;
         Some(room.strip_suffix(".rs").unwrap_or(room)).filter(|room| !["lib", "main"].contains(room))
+    }
+
+    /// The room within its room: the folder or the file beside `mod.rs`. `None` for `mod.rs`.
+    fn subroom(&self) -> Option<&str> {
+        let path = self.path.strip_prefix("src/")?.strip_prefix(self.room()?)?.strip_prefix('/')?;
+        let name = path.split('/').next()?;
+        Some(name.strip_suffix(".rs").unwrap_or(name)).filter(|name| !["mod", "tests"].contains(name))
     }
 
     /// How deep its module is: 1 for a room's own.
@@ -217,7 +302,7 @@ fn sources(folder: &str) -> Vec<Source> {
     files(folder, "rs").iter().map(|path| read(path)).collect()
 }
 
-/// Fails with every place where a line of `folder` is told to be wrong.
+/// Fails with every line of `folder` for which `wrong` returns a reason.
 #[track_caller]
 fn assert_lines(folder: &str, rule: &str, wrong: impl Fn(&Source, &str) -> Option<String>) {
     let mut found = Vec::new();
@@ -258,7 +343,7 @@ fn rooms_name_only_rooms_above_them() {
     let is_room = |name: &str| name == "cli" || ROOMS.iter().any(|(room, _)| *room == name);
     assert_lines(
         "src",
-        "a room names a room that it may not know (ROOMS in tests/tidy.rs)",
+        "a room names a room that it may not name (ROOMS in tests/tidy.rs)",
         |source, line| {
             let room = source.room()?;
             if room == "cli" {
@@ -278,7 +363,7 @@ fn rooms_name_only_rooms_above_them() {
 }
 
 #[test]
-fn every_room_has_its_place_in_the_table() {
+fn every_room_is_in_the_table() {
     let rooms: Vec<String> =
         sources("src").iter().filter_map(|source| source.room().map(str::to_owned)).collect();
     for room in rooms.iter().filter(|room| *room != "cli") {
@@ -293,9 +378,118 @@ fn every_room_has_its_place_in_the_table() {
     }
 }
 
+/// The paths of a tree of imports: `a::{b, c::{d, e}}` has three.
+fn paths(tree: &str) -> Vec<String> {
+    let Some((before, rest)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
+    let (mut paths, mut depth, mut part) = (Vec::new(), 0, String::new());
+    for character in rest.chars() {
+        match character {
+            ',' | '}' if depth == 0 => {
+                paths.push(std::mem::take(&mut part));
+                if character == '}' {
+                    break;
+                }
+                continue;
+            }
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        part.push(character);
+    }
+    let paths = paths.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+    paths.flat_map(|part| self::paths(&format!("{}{part}", before.trim()))).collect()
+}
+
+/// The tree of imports that a text begins with.
+fn tree(text: &str) -> &str {
+    let mut depth = 0;
+    let end = text.find(|character: char| {
+        depth += i32::from(character == '{') - i32::from(character == '}');
+        let is_over = depth <= 0 && character == '}';
+        is_over || (depth == 0 && !word_character(character))
+    });
+    &text[..end.map_or(text.len(), |end| end + usize::from(text[end..].starts_with('}')))]
+}
+
+/// The paths that follow `mark` in a text, each with the number of its line.
+fn paths_after(text: &str, mark: &str) -> Vec<(usize, String)> {
+    let begins = text.match_indices(mark).filter(|(at, _)| !text[..*at].ends_with(word_character));
+    begins
+        .flat_map(|(at, _)| {
+            let line = text[..at].matches('\n').count() + 1;
+            paths(tree(&text[at + mark.len()..])).into_iter().map(move |path| (line, path))
+        })
+        .collect()
+}
+
+/// The names that a room's `mod.rs` imports from its own rooms, each with the room that it comes from.
+fn imported(room: &str, rows: &Rows) -> Vec<(String, String)> {
+    let text = read(&root().join(format!("src/{room}/mod.rs"))).code.join("\n");
+    let mut imported = Vec::new();
+    for (at, mark) in text.match_indices("use ") {
+        for path in paths(tree(&text[at + mark.len()..])) {
+            let path = path.strip_prefix("self::").unwrap_or(&path);
+            let path = path.strip_prefix(&format!("crate::{room}::")).unwrap_or(path);
+            if let (Some((from, _)), Some(name)) = (path.split_once("::"), path.rsplit("::").next())
+                && rows.iter().any(|(row, _)| *row == from)
+            {
+                imported.push((name.to_owned(), from.to_owned()));
+            }
+        }
+    }
+    imported
+}
+
 #[test]
-fn crates_are_named_where_they_live() {
-    assert_lines("src", "a crate is named outside its place (CRATES in tests/tidy.rs)", |source, line| {
+fn rooms_within_a_room_name_only_those_above_them() {
+    let mut found = Vec::new();
+    for (room, rows) in SUBROOMS {
+        let imported = imported(room, rows);
+        for source in sources(&format!("src/{room}")) {
+            let Some(own) = source.subroom() else { continue };
+            let known = rows.iter().find(|(row, _)| *row == own).map_or(&[][..], |(_, known)| *known);
+            let text = source.code.join("\n");
+            let up = "super::".repeat(source.depth() - 1);
+            for mark in [format!("crate::{room}::"), up] {
+                for (line, path) in paths_after(&text, &mark) {
+                    let name = word(&path);
+                    let from = imported.iter().find(|(imported, _)| imported == name);
+                    let name = from.map_or(name, |(_, room)| room);
+                    let is_room = rows.iter().any(|(row, _)| *row == name);
+                    if is_room && name != own && !known.contains(&name) {
+                        found.push(format!("{}:{line}: {room}::{own} names {name}", source.path));
+                    }
+                }
+            }
+        }
+    }
+    let rule = "a room names one within its room that it may not know (SUBROOMS in tests/tidy.rs)";
+    assert!(found.is_empty(), "{rule}\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_room_within_a_room_has_its_place_in_the_table() {
+    for (room, rows) in SUBROOMS {
+        let sources = sources(&format!("src/{room}"));
+        for source in &sources {
+            let Some(own) = source.subroom() else { continue };
+            let is_there = rows.iter().any(|(row, _)| *row == own);
+            assert!(is_there, "{}: {room}::{own} has no place in the table", source.path);
+        }
+        for (place, (row, known)) in rows.iter().enumerate() {
+            assert!(sources.iter().any(|source| source.subroom() == Some(row)), "there is no {room}::{row}");
+            for name in *known {
+                let is_above = rows[..place].iter().any(|(above, _)| above == name);
+                assert!(is_above, "{room}::{row} may name {name}, which is not above it");
+            }
+        }
+    }
+}
+
+#[test]
+fn crates_are_used_only_in_their_places() {
+    assert_lines("src", "a crate is used outside its place (CRATES in tests/tidy.rs)", |source, line| {
         let (names, places) = CRATES.iter().find(|(names, _)| {
             names.iter().any(|name| {
                 let used = |mark: &str| {
@@ -305,7 +499,7 @@ fn crates_are_named_where_they_live() {
             })
         })?;
         let lives_here = places.iter().any(|place| source.path.starts_with(place));
-        (!lives_here).then(|| format!("{} live in {}", names.join(", "), places.join(", ")))
+        (!lives_here).then(|| format!("{} may be used in {}", names.join(", "), places.join(", ")))
     });
 }
 
@@ -318,7 +512,7 @@ fn no_file_is_too_long() {
     let long: Vec<String> = sources("src")
         .iter()
         .map(|source| {
-            // Comments count: they are read too. Tests do not.
+            // Comments count, because they are read too. Tests do not count.
             let end = source.code.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
             (&source.path, end)
         })
@@ -329,8 +523,8 @@ fn no_file_is_too_long() {
 }
 
 #[test]
-fn nothing_is_left_for_later_and_nothing_is_skipped() {
-    // Written in two parts, so that this file does not name what it forbids.
+fn no_code_is_unfinished_and_no_test_is_ignored() {
+    // Each mark is written in two parts, so that this file does not contain it.
     let marks = [
         concat!("todo", "!("),
         concat!("unimplemented", "!("),
@@ -368,22 +562,18 @@ fn only_the_command_line_prints() {
 }
 
 #[test]
-fn what_is_printed_goes_where_it_may_fail_to_be_written() {
-    assert_lines(
-        "src",
-        "these end the program where nobody can be told; src/cli/print.rs has what does not",
-        |_, line| {
-            let marks = ["println!(", "print!(", "eprintln!(", "eprint!("];
-            marks.iter().any(|mark| line.contains(mark)).then(|| line.trim().to_owned())
-        },
-    );
+fn no_print_macro_is_used() {
+    assert_lines("src", "these macros panic if the output is closed; use src/cli/print.rs", |_, line| {
+        let marks = ["println!(", "print!(", "eprintln!(", "eprint!("];
+        marks.iter().any(|mark| line.contains(mark)).then(|| line.trim().to_owned())
+    });
 }
 
 #[test]
 fn only_the_command_line_reads_the_environment() {
     assert_lines("src", "environment variables are read in src/cli", |source, line| {
         let reads = line.contains("env::var") || line.contains("env::set_var");
-        // They read them to keep them from others: a server gets a few and no more.
+        // These files read variables to withhold them: a program gets only a few.
         let keepers = ["src/tool/mcp/program.rs", "src/secret/environment.rs"];
         let may = source.path.starts_with("src/cli/") || keepers.contains(&source.path.as_str());
         (reads && !may).then(|| line.trim().to_owned())
@@ -391,7 +581,7 @@ fn only_the_command_line_reads_the_environment() {
 }
 
 #[test]
-fn tests_wait_for_what_happens_and_never_sleep() {
+fn tests_never_sleep() {
     let mark = concat!("thread::", "sleep");
     for path in files("tests", "rs") {
         let text = fs::read_to_string(&path).unwrap();
@@ -399,7 +589,7 @@ fn tests_wait_for_what_happens_and_never_sleep() {
     }
 }
 
-/// The statement and the table that a piece of SQL writes.
+/// The tables that a piece of SQL writes.
 fn written_tables(line: &str) -> Vec<&str> {
     let mut tables = Vec::new();
     for (at, _) in line.match_indices(" INTO ").chain(line.match_indices("DELETE FROM ")) {
@@ -418,7 +608,7 @@ fn written_tables(line: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_table_is_written_by_its_own_file_only() {
+fn a_table_is_written_only_by_its_owner() {
     assert_lines(
         "src",
         "a table is written by a file that does not own it (OWNERS in tests/tidy.rs)",
@@ -430,6 +620,25 @@ fn a_table_is_written_by_its_own_file_only() {
             })
         },
     );
+}
+
+#[test]
+fn the_map_describes_every_room() {
+    let document = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let row = |name: &str| document.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+    for room in ROOMS.iter().map(|(room, _)| *room).chain(["cli"]) {
+        assert!(row(room).is_some(), "docs/architecture.md does not describe the room {room}");
+    }
+    let (_, large) = document.split_once("| room | its rooms |").unwrap();
+    for (room, subrooms) in SUBROOMS {
+        let row = large.lines().find(|line| line.starts_with(&format!("| `{room}` |"))).unwrap_or_default();
+        for (subroom, _) in *subrooms {
+            assert!(
+                row.contains(&format!("`{subroom}`")),
+                "docs/architecture.md does not name {room}::{subroom}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -450,8 +659,8 @@ fn every_table_is_documented() {
     let document = fs::read_to_string(root().join("docs/format.md")).unwrap();
     let (_, beneath) = document.split_once("## The tables beneath").unwrap();
     for (table, _) in OWNERS {
-        let told = beneath.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
-        let mut names = told.flat_map(|names| names.split(", "));
+        let rows = beneath.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
+        let mut names = rows.flat_map(|names| names.split(", "));
         assert!(names.any(|name| name == *table), "docs/format.md has no row for the table {table}");
     }
 }
@@ -460,8 +669,8 @@ fn every_table_is_documented() {
 fn the_format_names_the_newest_schema() {
     let document = fs::read_to_string(root().join("docs/format.md")).unwrap();
     let newest = files("migrations", "sql").len();
-    let told = format!("`PRAGMA user_version` is the schema, now {newest};");
-    assert!(document.contains(&told), "docs/format.md: the schema is {newest}");
+    let sentence = format!("`PRAGMA user_version` is the schema, now {newest};");
+    assert!(document.contains(&sentence), "docs/format.md: the schema is {newest}");
 }
 
 #[test]
@@ -469,7 +678,7 @@ fn sql_lives_in_the_store() {
     assert_lines("src", "SQL outside src/store", |source, line| {
         let sql =
             ["SELECT ", "INSERT INTO ", "DELETE FROM ", "PRAGMA "].iter().any(|mark| line.contains(mark));
-        // Reports ask the documented views, as anybody may; the command line shows examples.
+        // Reports query the documented views, as every program may. The command line shows examples.
         let may = ["src/store/", "src/audit/", "src/cli/"].iter().any(|place| source.path.starts_with(place));
         (sql && !may).then(|| line.trim().to_owned())
     });
@@ -485,15 +694,15 @@ fn every_view_is_documented() {
         for (at, mark) in text.match_indices("CREATE VIEW ") {
             let view = word(&text[at + mark.len()..]);
             views += 1;
-            let told = headings.iter().any(|heading| heading.split(", ").any(|name| name == view));
-            assert!(told, "{}: docs/format.md has no heading for the view {view}", name(&path));
+            let is_documented = headings.iter().any(|heading| heading.split(", ").any(|name| name == view));
+            assert!(is_documented, "{}: docs/format.md has no heading for the view {view}", name(&path));
         }
     }
     assert!(views >= 10, "{views}");
 }
 
 #[test]
-fn every_test_that_is_named_as_a_proof_is_there() {
+fn every_test_that_the_conformance_page_names_exists() {
     let page = fs::read_to_string(root().join("docs/conformance.md")).unwrap();
     let names = page.split('`').skip(1).step_by(2).filter_map(|name| name.split_once("::"));
     let mut missing = Vec::new();
@@ -505,13 +714,13 @@ fn every_test_that_is_named_as_a_proof_is_there() {
             missing.push(format!("{module}::{test}"));
         }
     }
-    assert!(missing.is_empty(), "docs/conformance.md names tests that are not there: {missing:#?}");
+    assert!(missing.is_empty(), "docs/conformance.md names tests that do not exist: {missing:#?}");
     assert!(count > 40, "{count} tests are named");
 }
 
-/// Security and reliability are promised with the tests that hold them: functions, files and variables.
+/// The pages on security and reliability name the tests, files and variables that prove their promises.
 #[test]
-fn what_the_pages_of_promises_name_is_there() {
+fn names_on_the_security_and_reliability_pages_exist() {
     let mut all = String::new();
     let mut folders = vec![root().join("tests"), root().join("src")];
     while let Some(folder) = folders.pop() {
@@ -547,6 +756,6 @@ fn what_the_pages_of_promises_name_is_there() {
             }
         }
     }
-    assert!(missing.is_empty(), "these are named and are not there: {missing:#?}");
+    assert!(missing.is_empty(), "these are named and do not exist: {missing:#?}");
     assert!(count > 60, "{count} are named");
 }

@@ -2,8 +2,8 @@
 //!
 //! Source: `docs/reference/confirmation.md#policies`.
 
-use crate::event::json::{Fault, Raw};
 use crate::event::{Json, Risk, Text};
+use crate::json::{Fault, Raw};
 
 /// When the user is asked before actions are carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -3,8 +3,8 @@
 //! The original text is kept and written again, including members that Annals does not know. Source:
 //! `docs/reference/runtime.md#going-on`, and the dumps of SDK 1.58.
 
-use crate::event::json::{Fault, Raw};
 use crate::event::{Json, Text};
+use crate::json::{Fault, Raw};
 use crate::tool::Spec;
 
 /// The kind of an agent that asks a language model.

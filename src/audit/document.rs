@@ -22,7 +22,8 @@ annals report --html report.html                                 # all of them o
 How to read a report's SQL: `:name` is a parameter, and a line that names a parameter without a value is left out.
 Times are compared as text with what the events say, which is usually local time without a zone (`changes` alone goes
 by the clock of the file, in UTC). `sequence` says where to look: `annals events ID --from N --to N`. Reports run
-through the guard of [query.md](query.md) and have its limits.
+through the guard of [query.md](query.md) and have its limits. An answer that a limit cut says so, also where the limit is
+the report's own (`limit`).
 
 [reports.sql](reports.sql) has each of them as a view without parameters, for any SQLite tool:
 `sqlite3 -cmd '.read docs/reports.sql' annals.db \"SELECT * FROM report_commands WHERE exit_code > 0\"`.

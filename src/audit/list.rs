@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::store::nearest;
 
-use super::report::{Column, Parameter, ParameterKind, Report, column};
+use super::report::{self, Column, Parameter, ParameterKind, Report, column};
 
 const TIME: &str = "time as written";
 const UTC: &str = "time, UTC";
@@ -22,7 +22,7 @@ const SINCE: Parameter =
 const UNTIL: Parameter =
     Parameter { name: "until", kind: ParameterKind::Time, what: "only before this time", default: None };
 const LIMIT: Parameter = Parameter {
-    name: "limit",
+    name: report::LIMIT,
     kind: ParameterKind::Number,
     what: "at most this many rows",
     default: Some("50"),

@@ -1,5 +1,8 @@
 //! The definition of a report: a question with its parameters, its columns and its SQL.
 
+/// The name of the parameter that limits the rows of an answer.
+pub(super) const LIMIT: &str = "limit";
+
 /// A named question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
@@ -15,6 +18,14 @@ pub struct Report {
     pub columns: &'static [Column],
     /// One SELECT. When it runs, every line that names a parameter without a value is left out.
     pub sql: &'static str,
+}
+
+impl Report {
+    /// Returns whether the report has a parameter of this name.
+    #[must_use]
+    pub fn has(&self, parameter: &str) -> bool {
+        self.parameters.iter().any(|known| known.name == parameter)
+    }
 }
 
 /// A parameter of a report.

@@ -1,11 +1,15 @@
 //! Runs a report: reads its parameters, and leaves out the SQL lines whose parameters have no value.
+//!
+//! A report with a limit is asked for one row more than that. So its answer shows whether there are more rows.
 
-use super::report::{Parameter, ParameterKind, Report};
+use super::report::{LIMIT, Parameter, ParameterKind, Report};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
-use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store};
+use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store, Truncation};
 
 /// Runs a report. `given` holds the names and values of parameters as the user typed them.
+///
+/// If there are more rows than the report's parameter `limit` allows, the answer is marked with [`Truncation::Limit`].
 ///
 /// ```
 /// use annals::audit;
@@ -29,7 +33,7 @@ pub fn run(
     limits: SqlLimits,
 ) -> Result<SqlAnswer> {
     for (name, _) in given {
-        if !report.parameters.iter().any(|parameter| parameter.name == name) {
+        if !report.has(name) {
             let known: Vec<&str> = report.parameters.iter().map(|parameter| parameter.name).collect();
             return Err(Error::QueryRefused {
                 what: format!("the report {} has no parameter {name:?}", report.name),
@@ -46,7 +50,26 @@ pub fn run(
         }
     }
     let sql = statement(report, &values);
-    store.query(&SqlQuery { sql: &sql, parameters: &values, limits })
+    let limit = raise_limit(&mut values);
+    let mut answer = store.query(&SqlQuery { sql: &sql, parameters: &values, limits })?;
+    let is_full = |limit: &usize| {
+        answer.rows.len() > *limit || (answer.rows.len() == *limit && answer.truncated.is_some())
+    };
+    if let Some(limit) = limit.filter(is_full) {
+        answer.rows.truncate(limit);
+        answer.truncated = Some(Truncation::Limit);
+    }
+    Ok(answer)
+}
+
+/// Raises the value of `limit` by one, and returns the value before. `None` if there is no such parameter, or if its
+/// value is negative, which means that there is no limit.
+fn raise_limit(values: &mut [(String, SqlValue)]) -> Option<usize> {
+    let (_, value) = values.iter_mut().find(|(name, _)| name == LIMIT)?;
+    let SqlValue::Integer(number) = value else { return None };
+    let limit = usize::try_from(*number).ok()?;
+    *number = number.saturating_add(1);
+    Some(limit)
 }
 
 /// Returns the report's SQL without the lines that name a parameter without a value.
@@ -106,6 +129,20 @@ mod tests {
         assert!(sql.contains("started_at >= :since"), "{sql}");
         assert!(!sql.contains(":until") && !sql.contains(":path") && sql.contains("WHERE true"), "{sql}");
         assert!(names("a = :path)", "path") && !names("a = :paths", "path") && !names("a = path", "path"));
+    }
+
+    #[test]
+    fn one_row_more_than_the_limit_is_asked_for() {
+        let raised = |number: i64| {
+            let mut values = [("limit".to_owned(), SqlValue::Integer(number))];
+            let limit = raise_limit(&mut values);
+            (limit, values[0].1.clone())
+        };
+        assert_eq!(raised(50), (Some(50), SqlValue::Integer(51)));
+        assert_eq!(raised(0), (Some(0), SqlValue::Integer(1)));
+        assert_eq!(raised(-1), (None, SqlValue::Integer(-1)));
+        assert_eq!(raised(i64::MAX).1, SqlValue::Integer(i64::MAX));
+        assert_eq!(raise_limit(&mut [("since".to_owned(), SqlValue::from("2026"))]), None);
     }
 
     #[test]

@@ -64,16 +64,23 @@ pub(super) fn print(answer: &SqlAnswer, form: &Form, output: &Output) -> Result<
 
 /// Warns on standard error if an answer was cut.
 pub(super) fn print_truncation(answer: &SqlAnswer, output: &Output) {
-    let rows = answer.rows.len() as u64;
-    match answer.truncated {
-        Some(Truncation::Rows) => {
-            output.warn(format!("only the first {}: --rows allows more", plural(rows, "row")));
-        }
-        Some(Truncation::Bytes) => {
-            output.warn(format!("only the first {}: --memory allows more", plural(rows, "row")));
-        }
-        None => {}
+    if let Some(what) = lacking(answer) {
+        output.warn(what);
     }
+}
+
+/// Returns what to say about an answer that lacks rows, and how to get them. `None` if the answer is complete.
+fn lacking(answer: &SqlAnswer) -> Option<String> {
+    let option = match answer.truncated? {
+        Truncation::Rows => "--rows",
+        Truncation::Bytes => "--memory",
+        Truncation::Limit => "--param limit=N",
+    };
+    Some(match answer.rows.len() as u64 {
+        0 => format!("no row is shown, although there are some: {option} allows more"),
+        1 => format!("only the first row: {option} allows more"),
+        rows => format!("only the first {}: {option} allows more", plural(rows, "row")),
+    })
 }
 
 fn print_table(answer: &SqlAnswer, output: &Output) -> Result<()> {
@@ -100,4 +107,27 @@ fn print_table(answer: &SqlAnswer, output: &Output) -> Result<()> {
     }
     output.remark(format!("\n{}", plural(answer.rows.len() as u64, "row")));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_lacks_rows_names_the_option_that_allows_more() {
+        let said = |rows: usize, truncated: Option<Truncation>| {
+            let rows = vec![vec![SqlValue::Null]; rows];
+            lacking(&SqlAnswer { columns: vec!["one".to_owned()], rows, truncated })
+        };
+        assert_eq!(said(3, None), None);
+        assert_eq!(said(0, None), None);
+        for (rows, truncated, expected) in [
+            (2, Truncation::Rows, "only the first 2 rows: --rows allows more"),
+            (1, Truncation::Bytes, "only the first row: --memory allows more"),
+            (50, Truncation::Limit, "only the first 50 rows: --param limit=N allows more"),
+            (0, Truncation::Bytes, "no row is shown, although there are some: --memory allows more"),
+        ] {
+            assert_eq!(said(rows, Some(truncated)).as_deref(), Some(expected));
+        }
+    }
 }

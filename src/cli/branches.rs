@@ -6,9 +6,9 @@ use super::print::{Output, count, one_line, row, table};
 use super::select::At;
 use super::{DONE, Place};
 use crate::error::Result;
-use crate::event::json::Object;
 use crate::event::transcript::Line;
 use crate::ids::EventId;
+use crate::json::Object;
 use crate::replay::{Moment, json};
 
 /// List the branches of a conversation: their tips, where they fork, which one is live

@@ -13,7 +13,7 @@ use tokio::runtime::Builder;
 #[cfg(unix)]
 use super::anew;
 use super::keys::Given;
-use super::print::{Output, count, plural, tell};
+use super::print::{Output, count, one_line, plural, tell};
 use super::serving::{Table, variable};
 use super::settings::{Extras, home};
 use super::{DONE, Place};
@@ -234,12 +234,38 @@ pub(super) fn listen(
             ConversationError::Store(error) => error,
             other => failed(std::io::Error::other(other.to_string())),
         })?;
-        serve(listener, Arc::new(app), end_signal).await.map_err(failed)
+        let app = Arc::new(app);
+        let telling = tokio::spawn(tell_left_out(Arc::clone(&app)));
+        let served = serve(listener, Arc::clone(&app), end_signal).await.map_err(failed);
+        telling.abort();
+        if let Some(undelivered) = app.undelivered() {
+            tell(format_args!("annals: {undelivered}"));
+        }
+        served
     });
     // The process does not wait for a thread that is blocked by a disk or by a program that never answers.
     runtime.shutdown_timeout(THREADS_WAIT);
     private::remove(private::beginning());
     served.map(|()| DONE)
+}
+
+/// The width of a line about something that is left out.
+const LEFT_OUT_WIDTH: usize = 1000;
+
+/// Tells the operator what requests found and could not use. Answers have no place for it.
+async fn tell_left_out(app: Arc<App>) {
+    loop {
+        let problems = app.next_left_out().await;
+        // Standard error may be a pipe that nobody reads.
+        let told = tokio::task::spawn_blocking(move || {
+            for problem in problems {
+                tell(format_args!("annals: left out: {}", one_line(&problem, LEFT_OUT_WIDTH)));
+            }
+        });
+        if told.await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Hides the environment of this process from the programs that it starts.

@@ -8,9 +8,9 @@ use serde_json::json;
 use super::print::{Output, one_line, width};
 use super::{DONE, Place};
 use crate::error::Result;
-use crate::event::json::Object;
 use crate::event::transcript::Line;
 use crate::ids::{Position, Sequence};
+use crate::json::Object;
 use crate::store::FeedEvent;
 
 /// The maximum number of events in memory at once.

@@ -7,8 +7,8 @@ use super::print::{Output, one_line, plural, width};
 use super::select::At;
 use super::{DONE, Place};
 use crate::error::Result;
-use crate::event::json::Object;
 use crate::event::transcript::Line;
+use crate::json::Object;
 use crate::replay::{Memory, Moment, json};
 
 /// Show what the model could see: the live branch after condensation

@@ -9,11 +9,14 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::remote::RemoteConversation;
-use super::{
-    Conversation, ForkOptions, Goal, GoalOutcome, Recorded, Result, RunOptions, Snapshot, UserMessage,
-};
 use crate::agent::{Analyzer, Policy};
+use crate::conversation::control::{Goal, GoalOutcome, UserMessage};
+use crate::conversation::error::Result;
+use crate::conversation::local::{Conversation, Recorded};
+use crate::conversation::memory::Snapshot;
+use crate::conversation::open::{Builder, ForkOptions};
+use crate::conversation::remote::RemoteConversation;
+use crate::conversation::run::RunOptions;
 use crate::event::{ActionEvent, Json};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::llm::Model;
@@ -55,7 +58,38 @@ impl From<Server> for Workspace {
     }
 }
 
-/// A conversation that runs in this process or at a server; see [`Builder::open_in`](super::Builder::open_in).
+impl Builder {
+    /// Opens the conversation at its workspace: in this process for a folder, at the server for a server.
+    ///
+    /// A program that works with one kind also works with the other. Only this call changes:
+    ///
+    /// ```no_run
+    /// # async fn example(agent: annals::agent::AgentDocument) -> Result<(), Box<dyn std::error::Error>> {
+    /// use annals::conversation::Conversation;
+    /// use annals::remote::Server;
+    ///
+    /// let here = Conversation::builder().agent(agent.clone()).open_in("workspace/project").await?;
+    /// let there = Server::new("https://agents.example.org")?.key("hush").working_dir("/srv/project");
+    /// let there = Conversation::builder().agent(agent).open_in(there).await?;
+    /// for conversation in [here, there] {
+    ///     conversation.send_message("Make the tests pass").await?;
+    ///     println!("{}", conversation.run().await?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Builder::open`] and [`Builder::open_at`].
+    pub async fn open_in(self, workspace: impl Into<Workspace>) -> Result<AnyConversation> {
+        match workspace.into() {
+            Workspace::Folder(folder) => self.workspace(folder).open().await.map(AnyConversation::Local),
+            Workspace::Server(server) => self.open_at(&server).await.map(AnyConversation::Remote),
+        }
+    }
+}
+
+/// A conversation that runs in this process or at a server; see [`Builder::open_in`].
 #[derive(Debug, Clone)]
 pub enum AnyConversation {
     /// It runs in this process.
@@ -219,7 +253,7 @@ impl AnyConversation {
     /// Returns the names of the secrets and their descriptions.
     ///
     /// # Errors
-    /// [`ConversationError::Remote`](super::ConversationError::Remote) if the server fails.
+    /// [`ConversationError::Remote`](crate::conversation::ConversationError::Remote) if the server fails.
     pub async fn secrets(&self) -> Result<Vec<Info>> {
         match self {
             Self::Local(local) => Ok(local.secrets()),

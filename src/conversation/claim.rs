@@ -11,7 +11,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{ConversationError, Result};
+use crate::conversation::error::{ConversationError, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
 

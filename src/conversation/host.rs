@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Semaphore;
 
-use super::claim::{Claim, Runner};
-use super::{ConversationError, Result};
+use crate::conversation::claim::{self, Claim, Runner};
+use crate::conversation::error::{ConversationError, Result};
 use crate::ids::ConversationId;
 use crate::llm::{Client, ClientOptions, LlmError, Settings, Transport};
 use crate::store::Store;
@@ -53,14 +53,14 @@ impl Host {
     /// Returns whether the conversation runs, in this process or in another process that has the file open.
     #[must_use]
     pub fn is_run(&self, conversation: &ConversationId) -> bool {
-        super::claim::is_taken(&self.store, conversation)
+        claim::is_taken(&self.store, conversation)
     }
 
     /// Returns the process that runs the conversation, which may be this one or another one that has the file open.
     /// `None` if it is not run; `Some(None)` if the process is not known.
     #[must_use]
     pub fn runner(&self, conversation: &ConversationId) -> Option<Option<Runner>> {
-        super::claim::runner(&self.store, conversation)
+        claim::runner(&self.store, conversation)
     }
 
     /// Keeps every process from running the conversation while the returned claim lives. `None` if it is being run.

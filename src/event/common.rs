@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 
 use super::decode::{DecodeError, Mismatch};
-use super::dump::Out;
-use super::json::Raw;
 use super::model::{Field, Reading, Text, words};
 use crate::ids::{EventId, ROOT};
+use crate::json::{Out, Raw};
 
 words! {
     /// The origin of an event.
@@ -52,9 +51,9 @@ impl Common {
     pub(crate) fn write(&self, out: &mut Out) {
         out.key("id");
         out.text(self.id.as_str());
-        out.member("timestamp", &self.timestamp);
-        out.member("source", &self.source);
-        out.member("parent_id", &self.parent_id);
+        self.timestamp.write_member("timestamp", out);
+        self.source.write_member("source", out);
+        self.parent_id.write_member("parent_id", out);
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::common::Common;
 use super::decode::DecodeError;
-use super::json::Raw;
 use super::message::{Content, Message, Role};
 use super::model::{Extra, Field, Reading, Text, event, take};
 use crate::ids::EventId;
+use crate::json::Raw;
 
 event! {
     /// Events were forgotten. A summary may replace them.

@@ -5,11 +5,11 @@
 
 use std::borrow::Cow;
 
-use super::json::{self, Fault};
 use super::kind;
 use super::model::{Reading, last};
 use super::{Event, Unknown};
 use super::{common::Given, seed};
+use crate::json::{self, Fault};
 
 /// What to do with kinds, members and words that SDK 1.58 does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! two things are errors: a payload that is not a JSON object, and a member that could not be stored or found again.
 //! The payload stays the source of truth; these are copies of a few of its members.
 
-use super::json::{self, Fault, Notes, Raw};
 use crate::ids::{EventId, IdError, ROOT};
+use crate::json::{self, Fault, Notes, Raw};
 
 /// The longest text of a searchable member other than the id, in bytes.
 pub const MEMBER_BYTES_MAX: usize = 1024;

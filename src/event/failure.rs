@@ -2,8 +2,8 @@
 
 use super::common::Common;
 use super::decode::{DecodeError, Mismatch};
-use super::json::Raw;
 use super::model::{Extra, Field, Json, Map, Reading, Text, event, model, take, wire, words};
+use crate::json::Raw;
 
 words! {
     /// The cause of a failure.

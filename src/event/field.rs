@@ -6,9 +6,8 @@
 use std::borrow::Cow;
 
 use super::decode::{DecodeError, Mismatch, Unfamiliar};
-use super::dump::Out;
-use super::json::Raw;
 use super::value::{Json, Map, Text};
+use crate::json::{Out, Raw};
 
 /// How a value is read.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +34,15 @@ pub(crate) trait Field: Sized {
     /// Whether the value is a null that a dump leaves out.
     fn is_none(&self) -> bool {
         false
+    }
+
+    /// Writes the value as a member of its model. A null is left out, unless this writer writes nulls.
+    fn write_member(&self, name: &str, out: &mut Out) {
+        if self.is_none() && !out.writes_nulls() {
+            return;
+        }
+        out.key(name);
+        self.write(out);
     }
 }
 

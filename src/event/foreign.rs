@@ -11,10 +11,9 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::dump::Out;
-use super::json::{Object, Raw};
 use super::{Event, Extra};
 use crate::chain::Digest;
+use crate::json::{Object, Out, Raw};
 
 /// The log format of another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

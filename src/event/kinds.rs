@@ -9,8 +9,6 @@ use std::sync::Arc;
 
 use super::common::{Common, Given};
 use super::decode::DecodeError;
-use super::dump::Out;
-use super::json::Raw;
 use super::model::{Reading, Text};
 use super::unknown::Unknown;
 use super::{
@@ -20,6 +18,7 @@ use super::{
     ServerErrorEvent, StreamingDeltaEvent, SystemPromptEvent, TokenEvent, UserRejectObservation,
 };
 use crate::ids::EventId;
+use crate::json::{Out, Raw};
 
 /// Makes [`Event`] from the list of its kinds: `Variant(Struct)`, each with its doc comment. `then` names a method that
 /// completes what was read.

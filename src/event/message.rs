@@ -4,12 +4,11 @@ use std::borrow::Cow;
 
 use super::common::Common;
 use super::decode::DecodeError;
-use super::dump::Out;
 use super::failure::CriticResult;
-use super::json::Raw;
 use super::model::{
     Extra, Field, Json, Model, Reading, Text, event, last, members, model, take, wire, words,
 };
+use crate::json::{Out, Raw};
 
 words! {
     /// The role of a message's author, as models receive it.

@@ -11,13 +11,10 @@ mod common;
 mod condensation;
 mod control;
 pub(crate) mod decode;
-pub(crate) mod draft;
-pub(crate) mod dump;
 pub mod envelope;
 mod failure;
 mod field;
 pub mod foreign;
-pub mod json;
 pub mod kind;
 mod kinds;
 pub(crate) mod message;
@@ -35,6 +32,11 @@ pub mod transcript;
 mod unknown;
 pub mod upcast;
 mod value;
+
+/// JSON text, read in place.
+pub mod json {
+    pub use crate::json::{DEPTH_MAX, Fault, Notes, Object, Raw, scan};
+}
 
 pub use action::{ActionEvent, Risk};
 pub use common::{Common, Given, Source};

@@ -62,7 +62,7 @@ macro_rules! model {
 
         impl $crate::event::model::Model for $name {
             fn read_members<'a>(
-                members: impl Iterator<Item = (std::borrow::Cow<'a, str>, $crate::event::json::Raw<'a>)>,
+                members: impl Iterator<Item = (std::borrow::Cow<'a, str>, $crate::json::Raw<'a>)>,
                 reading: $crate::event::model::Reading,
             ) -> Result<Self, $crate::event::decode::DecodeError> {
                 $( let mut $field = None; )*
@@ -90,13 +90,13 @@ macro_rules! model {
 
         impl $crate::event::model::Field for $name {
             fn read(
-                raw: $crate::event::json::Raw<'_>,
+                raw: $crate::json::Raw<'_>,
                 reading: $crate::event::model::Reading,
             ) -> Result<Self, $crate::event::decode::DecodeError> {
                 <Self as $crate::event::model::Model>::read_object(raw, reading)
             }
 
-            fn write(&self, out: &mut $crate::event::dump::Out) {
+            fn write(&self, out: &mut $crate::json::Out) {
                 out.open("{");
                 self.write_members(out);
                 $( out.constant("kind", $kind); )?
@@ -106,10 +106,10 @@ macro_rules! model {
 
         impl $name {
             /// Writes the members, without the braces and the kind.
-            pub(crate) fn write_members(&self, out: &mut $crate::event::dump::Out) {
+            pub(crate) fn write_members(&self, out: &mut $crate::json::Out) {
                 $(
                     $( out.constant($constant, $value); )?
-                    out.member(wire!($field $($wire)?), &self.$field);
+                    $crate::event::model::Field::write_member(&self.$field, wire!($field $($wire)?), out);
                 )*
                 self.extra.write(out);
             }
@@ -145,7 +145,7 @@ macro_rules! event {
             pub const KIND: &'static str = $kind;
 
             pub(crate) fn read<'a>(
-                members: impl Iterator<Item = (std::borrow::Cow<'a, str>, $crate::event::json::Raw<'a>)>,
+                members: impl Iterator<Item = (std::borrow::Cow<'a, str>, $crate::json::Raw<'a>)>,
                 reading: $crate::event::model::Reading,
                 given: &$crate::event::Given<'_>,
             ) -> Result<Self, $crate::event::decode::DecodeError> {
@@ -168,10 +168,10 @@ macro_rules! event {
                 })
             }
 
-            pub(crate) fn write(&self, out: &mut $crate::event::dump::Out) {
+            pub(crate) fn write(&self, out: &mut $crate::json::Out) {
                 out.open("{");
                 self.common.write(out);
-                $( out.member(stringify!($field), &self.$field); )*
+                $( $crate::event::model::Field::write_member(&self.$field, stringify!($field), out); )*
                 self.extra.write(out);
                 out.constant("kind", Self::KIND);
                 out.close("}");
@@ -219,7 +219,7 @@ macro_rules! words {
 
         impl $crate::event::model::Field for $name {
             fn read(
-                raw: $crate::event::json::Raw<'_>,
+                raw: $crate::json::Raw<'_>,
                 reading: $crate::event::model::Reading,
             ) -> Result<Self, $crate::event::decode::DecodeError> {
                 let Some(word) = raw.as_str() else {
@@ -232,7 +232,7 @@ macro_rules! words {
                 }
             }
 
-            fn write(&self, out: &mut $crate::event::dump::Out) {
+            fn write(&self, out: &mut $crate::json::Out) {
                 out.text(self.as_str());
             }
         }
@@ -269,7 +269,7 @@ macro_rules! kinds {
             /// The value as one JSON object, in the reference's form.
             #[must_use]
             pub fn to_json(&self) -> $crate::event::model::Json {
-                let mut out = $crate::event::dump::Out::default();
+                let mut out = $crate::json::Out::default();
                 $crate::event::model::Field::write(self, &mut out);
                 $crate::event::model::Json::written(out)
             }
@@ -277,7 +277,7 @@ macro_rules! kinds {
 
         impl $crate::event::model::Field for $name {
             fn read(
-                raw: $crate::event::json::Raw<'_>,
+                raw: $crate::json::Raw<'_>,
                 reading: $crate::event::model::Reading,
             ) -> Result<Self, $crate::event::decode::DecodeError> {
                 let members = $crate::event::model::members(raw)?;
@@ -289,7 +289,7 @@ macro_rules! kinds {
                 }
             }
 
-            fn write(&self, out: &mut $crate::event::dump::Out) {
+            fn write(&self, out: &mut $crate::json::Out) {
                 match self {
                     $( Self::$variant(value) => $crate::event::model::Field::write(value, out), )*
                     Self::Unknown(unknown) => out.json(unknown.json().raw()),

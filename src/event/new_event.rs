@@ -98,7 +98,7 @@ impl NewEvent {
     }
 }
 
-fn read(payload: &str) -> Result<(Envelope, super::json::Notes), PayloadError> {
+fn read(payload: &str) -> Result<(Envelope, crate::json::Notes), PayloadError> {
     if payload.len() > PAYLOAD_BYTES_MAX {
         return Err(PayloadError::TooLarge { bytes: payload.len(), max: PAYLOAD_BYTES_MAX });
     }

@@ -4,10 +4,10 @@ use super::action::ActionEvent;
 use super::common::Common;
 use super::decode::DecodeError;
 use super::failure::ErrorClassification;
-use super::json::Raw;
 use super::message::{MessageToolCall, TextContent};
 use super::model::{Extra, Field, Reading, Text, event, take, words};
 use super::tool::Observation;
+use crate::json::Raw;
 
 words! {
     /// Who rejected an action.

@@ -6,11 +6,10 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::dump::Out;
 use super::envelope::PayloadError;
-use super::json::Raw;
 use super::new_event::NewEvent;
 use crate::ids::{EventId, Timestamp};
+use crate::json::{Out, Raw};
 
 /// The members that [`NewEvent::of`] writes first, in this order.
 const FIRST: [&str; 3] = ["id", "timestamp", "source"];

@@ -7,11 +7,10 @@ use std::borrow::Cow;
 
 use super::Event;
 use super::common::{Common, Source};
-use super::dump::Out;
-use super::json::Raw;
 use super::message::{Content, ImageContent, Message, MessageEvent, Role};
 use super::model::{Json, Text, last};
 use crate::ids::{EventId, Timestamp};
+use crate::json::{Out, Raw};
 
 /// A person's message in the seed's format.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -2,11 +2,10 @@
 
 use super::common::Common;
 use super::decode::{DecodeError, Mismatch};
-use super::dump::Out;
-use super::json::Raw;
 use super::message::{Content, Message, Role, TextContent};
 use super::model::{Extra, Field, Json, Map, Model, Reading, Text, event, model, take, wire};
 use super::tool::{Action, Observation, catalogue, mcp};
+use crate::json::{Out, Raw};
 
 model! {
     /// Hints about a tool, with the names of the Model Context Protocol.

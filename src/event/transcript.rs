@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 
 use super::foreign::ForeignFormat;
-use super::json::{Object, Raw};
 use super::kind;
+use crate::json::{Object, Raw};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

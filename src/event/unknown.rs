@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::common::{Common, Given, Parts};
 use super::decode::{DecodeError, Unfamiliar};
-use super::json::Raw;
 use super::model::{self, Json, Reading, Text};
+use crate::json::Raw;
 
 /// An event of an unknown kind, or of a known kind with a body of another shape.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,71 +3,12 @@
 use std::sync::Arc;
 
 use super::decode::{DecodeError, Mismatch, Unfamiliar};
-use super::draft::Members;
-use super::dump::Out;
 use super::field::Reading;
-use super::json::{Fault, Raw};
+pub use crate::json::Json;
+use crate::json::{Members, Out, Raw};
 
 /// A text that an event holds. Clones share it.
 pub type Text = Arc<str>;
-
-/// A free-form JSON value: its text, checked once and kept as it came.
-///
-/// Two values are equal if their texts are equal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Json(Text);
-
-impl Json {
-    /// Checks that `text` is one JSON value and keeps it, without the white space around it.
-    ///
-    /// # Errors
-    /// [`Fault`] at the first byte that is wrong.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
-        Raw::parse(text).map(Self::from)
-    }
-
-    /// The value that was written to `out`.
-    pub(crate) fn written(out: Out) -> Self {
-        Self(out.finish().into())
-    }
-
-    /// `{}`.
-    pub(crate) fn empty_object() -> Self {
-        Self("{}".into())
-    }
-
-    /// The value, for reading.
-    #[must_use]
-    pub fn raw(&self) -> Raw<'_> {
-        Raw::checked(&self.0)
-    }
-
-    /// The value's characters.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.0
-    }
-
-    /// The value as a tree. A number that JSON does not allow becomes null.
-    #[must_use]
-    pub fn to_value(&self) -> serde_json::Value {
-        let mut out = Out::default();
-        out.json(self.raw());
-        serde_json::from_str(&out.finish()).unwrap_or_default()
-    }
-}
-
-impl From<Raw<'_>> for Json {
-    fn from(raw: Raw<'_>) -> Self {
-        Self(raw.text().into())
-    }
-}
-
-impl From<&serde_json::Value> for Json {
-    fn from(value: &serde_json::Value) -> Self {
-        Self(value.to_string().into())
-    }
-}
 
 /// Members that the table of a value does not list, in the order in which they came.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -176,7 +117,9 @@ impl Untabled {
 
     /// Makes a value of the kind `kind` with these members. None of them may be called `kind`.
     pub(crate) fn new(kind: &str, members: Members<'_>) -> Self {
-        Self { kind: kind.into(), json: Json(members.tagged(kind).to_json().into()) }
+        let mut out = Out::default();
+        members.with_text("kind", kind).write(&mut out);
+        Self { kind: kind.into(), json: Json::written(out) }
     }
 
     pub(crate) fn read(

@@ -9,6 +9,7 @@ use super::body::{Body, array, text_at, text_of};
 use super::chat::Prepared;
 use super::failure::Failure;
 use super::feature::ThinkingMode;
+use super::media::of_data_url;
 use super::parsed::{CallParts, Parsed, assistant, call, calls, count, no_response};
 use super::setup::{Setup, set};
 use super::{Delta, LlmError, Request, ToolSchema};
@@ -184,7 +185,7 @@ fn part(part: &Value) -> Option<Value> {
         Some("text") => json!({ "type": "text", "text": part["text"] }),
         Some("image_url") => {
             let url = part["image_url"]["url"].as_str().unwrap_or_default();
-            let source = match data_url(url) {
+            let source = match of_data_url(url) {
                 Some((kind, data)) => json!({ "type": "base64", "media_type": kind, "data": data }),
                 None => json!({ "type": "url", "url": url }),
             };
@@ -196,11 +197,6 @@ fn part(part: &Value) -> Option<Value> {
         made["cache_control"] = mark.clone();
     }
     Some(made)
-}
-
-/// Returns the media type and the base64 text of a `data:` address. `None` for any other address.
-pub(super) fn data_url(url: &str) -> Option<(&str, &str)> {
-    url.strip_prefix("data:")?.split_once(";base64,")
 }
 
 fn result(message: &Value) -> Value {

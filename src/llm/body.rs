@@ -3,9 +3,8 @@
 
 use serde_json::Value;
 
-use crate::event::dump::Out;
-use crate::event::json::Raw;
 use crate::event::model::Json;
+use crate::json::{Out, Raw};
 
 /// A JSON object under construction.
 #[derive(Debug, Clone, Default)]

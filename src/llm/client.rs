@@ -103,8 +103,8 @@ impl Client {
         let mut setup = self.setup.clone();
         let mut waits = Waits::of(&setup.settings);
         let mut may_renew = true;
-        if setup.features.inline_images && setup.features.vision {
-            let fetched = self.pictures.bring(&mut request.messages, &self.options.transport);
+        if let Some(which) = setup.fetched_pictures() {
+            let fetched = self.pictures.bring(&mut request.messages, which, &self.options.transport);
             unless_cancelled(call.cancel, fetched).await?;
         }
         loop {

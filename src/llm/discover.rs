@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::http::Transport;
 use super::known::Models;
 use super::settings::Settings;
-use crate::event::dump::Out;
-use crate::event::json::Raw;
+use crate::json::{Out, Raw};
 
 /// The timeout of the request.
 const WAIT: Duration = Duration::from_secs(10);

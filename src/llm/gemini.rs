@@ -5,10 +5,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::anthropic::data_url;
 use super::body::{Body, array, text_at};
 use super::chat::Prepared;
 use super::failure::Failure;
+use super::media::{kind_of_name, of_data_url};
 use super::parsed::{CallParts, Parsed, assistant, call, calls, count, new_id, no_response};
 use super::setup::{Setup, set};
 use super::{Delta, LlmError, Request, ToolSchema};
@@ -145,9 +145,13 @@ fn parts(content: &Value) -> Vec<Value> {
 
 fn part(part: &Value) -> Option<Value> {
     if let Some(url) = part["image_url"]["url"].as_str() {
-        return Some(match data_url(url) {
-            Some((kind, data)) => json!({ "inline_data": { "mime_type": kind, "data": data } }),
-            None => json!({ "file_data": { "mime_type": "image/jpeg", "file_uri": url } }),
+        if let Some((kind, data)) = of_data_url(url) {
+            return Some(json!({ "inline_data": { "mime_type": kind, "data": data } }));
+        }
+        return Some(match kind_of_name(url) {
+            Some(kind) => json!({ "file_data": { "mime_type": kind, "file_uri": url } }),
+            // No type is better than a wrong one: the provider can look for itself.
+            None => json!({ "file_data": { "file_uri": url } }),
         });
     }
     part["text"].as_str().map(|text| json!({ "text": text }))

@@ -8,6 +8,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use super::LlmError;
 use super::failure::{Failure, Hidden, Refusal, TEXT_BYTES_MAX, classify, cut};
+use super::public;
 use super::sse::{SseEvent, SseReader};
 
 /// The maximum length of a model's reply, in bytes, streamed or not.
@@ -21,7 +22,11 @@ const CONNECT: Duration = Duration::from_secs(20);
 
 /// Sends requests over connections that are kept open. Clones share the connections, so a process needs one transport.
 #[derive(Debug, Clone)]
-pub struct Transport(reqwest::Client);
+pub struct Transport {
+    client: reqwest::Client,
+    /// Connects only to public addresses.
+    public: reqwest::Client,
+}
 
 /// One request.
 pub(super) struct Post<'a> {
@@ -55,10 +60,22 @@ pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
     Ok(config.with_no_client_auth())
 }
 
+/// Returns the builder of a client, with what all clients have in common.
+fn builder(tls: rustls::ClientConfig) -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        // Header names are case-insensitive, but some servers expect title case.
+        .http1_title_case_headers()
+        .user_agent(concat!("annals/", env!("CARGO_PKG_VERSION")))
+        // A provider does not redirect, and a key must not be sent to another address.
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT)
+}
+
 impl Transport {
     /// Returns the HTTP client.
     pub(crate) fn client(&self) -> &reqwest::Client {
-        &self.0
+        &self.client
     }
 
     /// Makes a transport. It trusts the certificates that the machine trusts, and uses the proxies that the environment
@@ -69,27 +86,35 @@ impl Transport {
     pub fn new() -> Result<Self, LlmError> {
         let failed = |error: &dyn std::fmt::Display| LlmError::ServiceUnavailable(format!("no TLS: {error}"));
         let config = tls().map_err(|error| failed(&error))?;
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(config)
-            // Header names are case-insensitive, but some servers expect title case.
-            .http1_title_case_headers()
-            .user_agent(concat!("annals/", env!("CARGO_PKG_VERSION")))
-            // A provider does not redirect, and a key must not be sent to another address.
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT)
-            .build()
-            .map_err(|error| failed(&error))?;
-        Ok(Self(client))
+        let client = builder(config.clone()).build().map_err(|error| failed(&error))?;
+        let public = public::only(builder(config)).build().map_err(|error| failed(&error))?;
+        Ok(Self { client, public })
+    }
+
+    /// Makes a transport that takes a server of this machine for a public host of this name.
+    #[cfg(test)]
+    pub(super) fn with_public_host(name: &str, address: std::net::SocketAddr) -> Self {
+        let builder = public::only(builder(tls().expect("TLS"))).resolve(name, address);
+        Self { public: builder.build().expect("a client"), ..Self::new().expect("a transport") }
     }
 
     /// Sends a GET request, with a key if there is one. A redirect is returned, not followed. `None` without an answer.
     pub(super) async fn get(&self, url: &str, key: Option<&str>) -> Option<reqwest::Response> {
-        let request = self.0.get(url);
+        let request = self.client.get(url);
         let request = match key {
             Some(key) => request.bearer_auth(key),
             None => request,
         };
         request.send().await.ok()
+    }
+
+    /// Sends a GET request to a host outside of this machine and its network. A redirect is returned, not followed.
+    /// `None` without an answer, and if any address of the host is not public. No proxy is used.
+    pub(super) async fn get_public(&self, url: reqwest::Url) -> Option<reqwest::Response> {
+        if !public::may_be_asked(&url) {
+            return None;
+        }
+        self.public.get(url).send().await.ok()
     }
 
     /// Sends a request and waits for the head of the answer.
@@ -103,7 +128,7 @@ impl Transport {
             text.set_sensitive(true);
             headers.insert(name, text);
         }
-        let request = self.0.post(post.url).headers(headers).body(std::mem::take(&mut post.body));
+        let request = self.client.post(post.url).headers(headers).body(std::mem::take(&mut post.body));
         let response = request.send().await.map_err(|error| failure(&error, &post))?;
         let mut answer = Answer { response, post };
         if answer.response.status().is_success() {

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::event::json::{Fault, Raw};
 use crate::event::model::Text;
+use crate::json::{Fault, Raw};
 use crate::state::metrics::TokenUsage;
 
 const BUILT_IN: &str = include_str!("models.json");

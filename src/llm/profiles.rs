@@ -9,8 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::settings::{Settings, SettingsError};
-use crate::event::dump::Out;
-use crate::event::json::Raw;
+use crate::json::{Out, Raw};
 use crate::secret::{Cipher, Form, Held};
 use crate::untrusted;
 

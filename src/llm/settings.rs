@@ -6,10 +6,8 @@
 use super::LlmError;
 use crate::event::Unfamiliar;
 use crate::event::decode::DecodeError;
-use crate::event::dump::Out;
-use crate::event::json::Fault;
-use crate::event::json::Raw;
 use crate::event::model::{Field, Json, Map, Reading, Text, expected, model, take, wire, words};
+use crate::json::{Fault, Out, Raw};
 use crate::secret::{Cipher, Form, Held, REDACTED, document};
 
 words! {
@@ -123,7 +121,7 @@ model! {
         log_completions: bool = false,
         /// The folder for these records.
         log_completions_folder: Text = "logs/completions".into(),
-        /// A tokenizer for counting tokens.
+        /// A tokenizer for counting tokens. It is kept and not used: tokens are estimated without a tokenizer.
         custom_tokenizer: Option<Text> = None,
         /// Whether tools are sent in the format of the provider's interface, and not in the prompt.
         native_tool_calling: bool = true,

@@ -3,7 +3,8 @@
 use super::LlmError;
 use super::feature::Features;
 use super::known::{Known, Models, Price};
-use super::provider::{Provider, Route};
+use super::media::Which;
+use super::provider::{Protocol, Provider, Route};
 use super::settings::{AuthType, Settings};
 
 /// The fewest tokens that a model must be able to read, so that an agent can work with it. Source: the reference's
@@ -13,6 +14,13 @@ pub const INPUT_TOKENS_MIN: u64 = 16_384;
 /// The cap on the tokens to write, if the number in the table may be wrong: for a custom address, or if the table does
 /// not state what its number means.
 const OUTPUT_TOKENS_CAP: u64 = 16_384;
+
+/// The most tokens that a model with [`O3`] in its name writes.
+const O3_TOKENS: u64 = 100_000;
+
+/// A part of the names of models that reject a larger number than [`O3_TOKENS`]. As in the reference, it may stand
+/// anywhere in the name, and models that no table knows get this number too.
+const O3: &str = "o3";
 
 /// Models that write at most 64,000 tokens, because providers accept no larger number in practice.
 const OUTPUT_64K: &[&str] = &["claude-3-7-sonnet", "claude-sonnet-4", "kimi-k2-thinking"];
@@ -91,6 +99,19 @@ impl Setup {
             .then_some(effort)
     }
 
+    /// Returns which pictures are fetched and put into the request. `None` if no pictures are fetched.
+    pub fn fetched_pictures(&self) -> Option<Which> {
+        if !self.features.vision || self.settings.inline_image_urls == Some(false) {
+            return None;
+        }
+        match self.provider.protocol {
+            _ if self.features.inline_images => Some(Which::All),
+            // A picture is sent there with its media type, which not every address shows.
+            Protocol::Gemini => Some(Which::Untyped),
+            Protocol::OpenAi | Protocol::Anthropic => None,
+        }
+    }
+
     /// Returns the headers of every request, without the key.
     pub fn headers(&self, session: Option<&str>) -> Vec<(String, String)> {
         let settings = &self.settings;
@@ -123,6 +144,7 @@ pub(super) fn set(headers: &mut Vec<(String, String)>, name: &str, value: &str) 
     }
 }
 
+/// Returns the most tokens to write. Source: `_init_model_info_and_caps` in the reference's `llm.py` 1.58.
 fn output_tokens_max(settings: &Settings, known: Option<&Known>, window: Option<u64>) -> Option<u64> {
     let by_table = || {
         let known = known?;
@@ -140,10 +162,68 @@ fn output_tokens_max(settings: &Settings, known: Option<&Known>, window: Option<
     };
     let is_64k = || OUTPUT_64K.iter().any(|part| settings.model.contains(part)).then_some(64_000);
     let output = settings.max_output_tokens.or_else(is_64k).or_else(by_table);
-    // These models reject a larger number.
-    if settings.model.contains("o3") {
-        Some(output.map_or(100_000, |output| output.min(100_000)))
+    if settings.model.contains(O3) {
+        Some(output.map_or(O3_TOKENS, |output| output.min(O3_TOKENS)))
     } else {
         output
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn setup(model: &str, more: Value) -> Setup {
+        let mut settings = json!({ "model": model, "api_key": "k" });
+        for (name, value) in more.as_object().unwrap() {
+            settings[name] = value.clone();
+        }
+        Setup::new(Settings::parse(&settings.to_string()).unwrap(), &Models::default()).unwrap()
+    }
+
+    /// The numbers are those of SDK 1.58 (`LLM(..).effective_max_output_tokens`).
+    #[test]
+    fn a_model_writes_as_many_tokens_as_with_the_sdk() {
+        let elsewhere = || json!({ "base_url": "http://x/v1" });
+        for (model, more, expected) in [
+            ("o3", json!({}), Some(100_000)),
+            ("openai/o3-mini", json!({}), Some(100_000)),
+            ("openai/o1", json!({}), Some(100_000)),
+            ("openai/o4-mini", json!({}), Some(100_000)),
+            ("openai/O3", json!({}), Some(100_000)),
+            ("openai/o3", elsewhere(), Some(16_384)),
+            ("litellm_proxy/o3", elsewhere(), Some(100_000)),
+            ("openai/o3", json!({ "max_output_tokens": 5 }), Some(5)),
+            ("openai/o3", json!({ "max_output_tokens": 500_000 }), Some(100_000)),
+            ("openai/gpt-5", json!({}), Some(128_000)),
+            ("openai/gpt-5", json!({ "max_output_tokens": 500_000 }), Some(500_000)),
+            // The part may stand anywhere in the name, and the name that is looked up does not count.
+            ("openai/turbo300b", json!({}), Some(100_000)),
+            ("openai/turbo300b", elsewhere(), Some(100_000)),
+            ("openai/my", json!({ "model_canonical_name": "openai/o3" }), Some(100_000)),
+            ("openai/o3-mini", json!({ "model_canonical_name": "openai/gpt-4o" }), Some(16_384)),
+            ("openai/my", json!({}), None),
+            ("anthropic/claude-sonnet-4-o3", json!({}), Some(64_000)),
+        ] {
+            assert_eq!(setup(model, more.clone()).output_tokens_max, expected, "{model} {more}");
+        }
+    }
+
+    #[test]
+    fn pictures_are_fetched_for_gemini_and_for_models_that_do_not_fetch_them() {
+        let own = |value: bool| json!({ "inline_image_urls": value });
+        for (model, more, expected) in [
+            ("openai/gpt-4o", json!({}), None),
+            ("openai/gpt-4o", own(true), Some(Which::All)),
+            ("anthropic/claude-opus-4-5", json!({}), None),
+            ("gemini/gemini-2.5-pro", json!({}), Some(Which::Untyped)),
+            ("gemini/gemini-2.5-pro", own(true), Some(Which::All)),
+            ("gemini/gemini-2.5-pro", own(false), None),
+            ("gemini/gemini-2.5-pro", json!({ "disable_vision": true }), None),
+        ] {
+            assert_eq!(setup(model, more.clone()).fetched_pictures(), expected, "{model} {more}");
+        }
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! The estimate is rather too high than too low: a condenser that acts a little early loses nothing, but a condenser
 //! that acts too late loses the call. The tests compare the estimate with litellm's counts.
+//!
+//! The setting `custom_tokenizer` is not used. The reference loads that tokenizer from Hugging Face, and counts with
+//! another one if it cannot.
 
 use super::ToolSchema;
 use crate::event::{Content, Message, Thinking};

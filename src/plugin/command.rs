@@ -60,12 +60,12 @@ pub(super) fn read_all(folder: &Path, root: &Path) -> (Vec<Command>, Vec<PluginP
     if !folder.is_dir() || !file::lies_within(folder, root) {
         return (commands, problems);
     }
-    for path in file::sorted(folder) {
+    let is_command = |path: &Path| {
         let is_markdown = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md"));
         let is_read_me = path.file_name().is_some_and(|name| name == "README.md" || name == "readme.md");
-        if !is_markdown || is_read_me || path.is_dir() || !file::lies_within(&path, root) {
-            continue;
-        }
+        is_markdown && !is_read_me && !path.is_dir() && file::lies_within(path, root)
+    };
+    for path in file::sorted_or_told(folder, is_command, &mut problems) {
         match read(&path) {
             Ok(command) => commands.push(command),
             Err(reason) => problems.push(PluginProblem { path: file::slashed(&path), reason }),
@@ -103,10 +103,50 @@ fn read(path: &Path) -> Result<Command, String> {
 
 impl From<PluginError> for PluginProblem {
     fn from(error: PluginError) -> Self {
-        let path = match &error {
-            PluginError::Manifest { path, .. } | PluginError::File { path, .. } => file::slashed(path),
-            other => other.code().to_owned(),
-        };
-        Self { path, reason: error.to_string() }
+        match error {
+            // Their messages begin with the path.
+            PluginError::Manifest { path, reason } | PluginError::File { path, reason } => {
+                Self { path: file::slashed(&path), reason }
+            }
+            PluginError::Record { path, reason } => {
+                let reason =
+                    format!("nothing installed is enabled, because this record cannot be used: {reason}");
+                Self { path: file::slashed(&path), reason }
+            }
+            other => Self { path: other.code().to_owned(), reason: other.to_string() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::ENTRIES_MAX;
+    use super::*;
+
+    #[test]
+    fn other_entries_of_a_folder_do_not_displace_commands() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..2 * ENTRIES_MAX {
+            fs::write(folder.path().join(format!("{number}.txt")), "").unwrap();
+        }
+        fs::write(folder.path().join("z.md"), "Go.").unwrap();
+        let (commands, problems) = read_all(folder.path(), folder.path());
+        let names: Vec<&str> = commands.iter().map(|command| command.name.as_str()).collect();
+        assert_eq!((names, problems), (vec!["z"], Vec::new()));
+    }
+
+    #[test]
+    fn commands_that_are_left_out_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..=ENTRIES_MAX {
+            fs::write(folder.path().join(format!("{number:04}.md")), "Go.").unwrap();
+        }
+        let (commands, problems) = read_all(folder.path(), folder.path());
+        assert_eq!(commands.len(), ENTRIES_MAX);
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        assert_eq!(problem.path, file::slashed(folder.path()));
+        assert!(problem.reason.contains("more than 1000"), "{problem}");
     }
 }

@@ -96,6 +96,27 @@ pub enum PluginError {
         /// The system's error message.
         reason: String,
     },
+    /// The record of what is installed cannot be read or is invalid. Then nothing installed is used, because the record
+    /// says what is disabled.
+    #[error(
+        "{}: the record of what is installed cannot be used: {reason}. Until it is corrected or deleted, nothing \
+         installed is enabled", path.display()
+    )]
+    Record {
+        /// The path of the record.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+    /// Another program changes the folder of installations, and takes too long.
+    #[error("{}: another program is changing this folder", .0.display())]
+    Busy(PathBuf),
+    /// The installation belongs to a lower layer of an overlay file system, which replaces no such folder in one step.
+    #[error(
+        "{}: this folder belongs to a lower layer of its file system and cannot be replaced in one step; remove it, \
+         then install it again", .0.display()
+    )]
+    Layered(PathBuf),
 }
 
 impl PluginError {
@@ -106,7 +127,12 @@ impl PluginError {
             Self::Secret(_) => "missing_secret",
             Self::Source(_) | Self::Reference(_) | Self::Path { .. } => "invalid_source",
             Self::Refused { .. } => "auth_failed",
-            Self::Unavailable { .. } | Self::NoCache | Self::File { .. } => "source_unavailable",
+            Self::Unavailable { .. }
+            | Self::NoCache
+            | Self::File { .. }
+            | Self::Record { .. }
+            | Self::Busy(_)
+            | Self::Layered(_) => "source_unavailable",
             Self::NoReference { .. } => "ref_not_found",
             Self::NoPath(_) => "repo_path_not_found",
             Self::Late { .. } => "timeout",

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{ENTRIES_MAX, FILE_BYTES_MAX, PluginError};
-use crate::untrusted;
+use super::{ENTRIES_MAX, FILE_BYTES_MAX, PluginError, PluginProblem};
+use crate::untrusted::{self, FirstPaths};
 
 /// Returns whether `path` lies in `folder` after all links are resolved. False if a link cannot be resolved.
 pub(super) fn lies_within(path: &Path, folder: &Path) -> bool {
@@ -28,8 +28,12 @@ pub(super) fn text(path: &Path) -> Result<String, String> {
 
 /// Reads a file that holds one JSON object.
 pub(super) fn object(path: &Path) -> Result<Map<String, Value>, String> {
-    let text = text(path)?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    parse(&text(path)?)
+}
+
+/// Reads a text that is one JSON object.
+pub(super) fn parse(text: &str) -> Result<Map<String, Value>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match serde_json::from_str(text) {
         Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err("it must contain a JSON object".to_owned()),
@@ -37,10 +41,26 @@ pub(super) fn object(path: &Path) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Returns the paths of a folder's entries, sorted by name. Of more than 1000 entries the first are returned. Empty if
-/// the folder cannot be read.
-pub(super) fn sorted(folder: &Path) -> Vec<PathBuf> {
-    untrusted::first_paths(folder, ENTRIES_MAX, |_| true)
+/// Returns the paths of a folder's entries that `is_wanted` accepts, sorted by name. Of more than 1000 the first are
+/// returned. Empty if there is no folder.
+pub(super) fn sorted(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> FirstPaths {
+    untrusted::first_paths(folder, ENTRIES_MAX, is_wanted)
+}
+
+/// Does the same as [`sorted`]. Adds a problem if entries are left out.
+pub(super) fn sorted_or_told(
+    folder: &Path,
+    is_wanted: impl Fn(&Path) -> bool,
+    problems: &mut Vec<PluginProblem>,
+) -> Vec<PathBuf> {
+    let found = sorted(folder, is_wanted);
+    problems.extend(left_out(folder, &found));
+    found.paths
+}
+
+/// Returns the problem that entries of a folder are left out. `None` if they are all there.
+pub(super) fn left_out(folder: &Path, found: &FirstPaths) -> Option<PluginProblem> {
+    found.left_out.map(|left_out| PluginProblem { path: slashed(folder), reason: left_out.to_string() })
 }
 
 /// Returns the path as text with `/` as separator.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Extension, Installed, Plugin, PluginProblem, file};
-use crate::skill::{self, Folder, Names};
+use crate::skill::{self, Folder, Names, SkillProblem};
 
 /// The plugins that a conversation has without naming them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,7 +31,7 @@ pub fn available(home: Option<&Path>, project: Option<&Path>) -> (Vec<Plugin>, V
         for folder in [".agents/plugins", ".openhands/plugins"] {
             read(&home.join(folder), skip.as_deref(), data, &mut plugins, &mut problems);
         }
-        for folder in installed.enabled() {
+        for folder in enabled(&installed, &mut problems) {
             take(Plugin::read(&folder, data), &mut plugins, &mut problems);
         }
     }
@@ -54,12 +54,30 @@ pub fn available(home: Option<&Path>, project: Option<&Path>) -> (Vec<Plugin>, V
 #[must_use]
 pub fn skills_of_person(home: &Path) -> Folder {
     let mut found = skill::user(home);
-    for folder in Installed::of_home(home, Extension::Skill).enabled() {
-        if let Some(skill) = super::marketplace::standalone(&folder, &folder, Names::Strict) {
-            found.take(skill);
+    let mut problems = Vec::new();
+    let folders = enabled(&Installed::of_home(home, Extension::Skill), &mut problems);
+    let problems = problems.into_iter();
+    found
+        .problems
+        .extend(problems.map(|problem| SkillProblem { path: problem.path, reason: problem.reason }));
+    let standalone = |folder: PathBuf| super::marketplace::standalone(&folder, &folder, Names::Strict);
+    found.take_all(folders.into_iter().filter_map(standalone));
+    found
+}
+
+/// Returns the folders of the enabled installations. Adds a problem if some are left out. If it is not known which ones
+/// are disabled, there are none, which is a problem too.
+fn enabled(installed: &Installed, problems: &mut Vec<PluginProblem>) -> Vec<PathBuf> {
+    match installed.enabled() {
+        Ok(enabled) => {
+            problems.extend(file::left_out(installed.folder(), &enabled));
+            enabled.paths
+        }
+        Err(error) => {
+            problems.push(error.into());
+            Vec::new()
         }
     }
-    found
 }
 
 /// Returns the folder in the user's home where plugins of the portable layout keep their data.
@@ -83,10 +101,10 @@ fn read(
     plugins: &mut Vec<Plugin>,
     problems: &mut Vec<PluginProblem>,
 ) {
-    for path in file::sorted(folder).into_iter().filter(|path| path.is_dir()) {
-        if skip.is_none() || fs::canonicalize(&path).ok().as_deref() != skip {
-            take(Plugin::read(&path, data), plugins, problems);
-        }
+    let is_wanted =
+        |path: &Path| path.is_dir() && (skip.is_none() || fs::canonicalize(path).ok().as_deref() != skip);
+    for path in file::sorted_or_told(folder, is_wanted, problems) {
+        take(Plugin::read(&path, data), plugins, problems);
     }
 }
 

@@ -1,29 +1,23 @@
 //! The plugins and skills that the user has installed, each in a folder of its name.
 //!
-//! The file `.installed.json` beside them records the source of each and whether it is enabled. It is the reference's
-//! file. A folder without a record is added to it. An installation is prepared in a temporary folder and then moved to
-//! its place, so that a failed download or check does not damage an existing installation.
+//! The record beside them (`record`) has the source of each and whether it is enabled. A folder without an entry is
+//! added to it. An installation is prepared in a folder of its own and then moved to its place (`place`), so that a
+//! failed download or check does not damage an existing installation, nor does a kill at any moment. It is recorded
+//! before, because an entry without a folder counts as none, but a folder without an entry counts as enabled. Whoever
+//! changes what is installed holds the folder's lock.
 
-use std::fs;
-use std::io::Read as _;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
-
 use super::marketplace::standalone;
-use super::{Fetched, Fetcher, Plugin, PluginError, PluginSource, file, without_credentials};
+use super::place::{self, Held, PATIENCE, Staging};
+use super::record::{self, InstalledExtension};
+use super::{Fetched, Fetcher, Plugin, PluginError, PluginSource, copy, file, without_credentials};
 use crate::ids::Timestamp;
 use crate::skill::Names;
-use crate::untrusted;
-
-const METADATA: &str = ".installed.json";
-
-/// The maximum number of files of one installation, and of their bytes.
-const FILES_MAX: usize = 100_000;
-const BYTES_MAX: u64 = 1 << 30;
-
-/// The maximum depth of nested folders.
-const DEPTH_MAX: usize = 64;
+use crate::untrusted::FirstPaths;
 
 /// The kind of an installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,31 +42,6 @@ pub enum Installing {
 pub struct Installed {
     folder: PathBuf,
     kind: Extension,
-}
-
-/// One installed plugin or skill.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InstalledExtension {
-    /// The name, which is also the name of the folder.
-    pub name: String,
-    /// The version.
-    pub version: String,
-    /// The description.
-    pub description: String,
-    /// Whether it is enabled.
-    pub enabled: bool,
-    /// The source, without credentials. `local` for a folder that was found without a record.
-    pub source: String,
-    /// The branch, tag or commit that was requested.
-    pub requested_ref: Option<String>,
-    /// The commit that was installed.
-    pub resolved_ref: Option<String>,
-    /// The folder within the repository.
-    pub repo_path: Option<String>,
-    /// The time of the installation, RFC 3339.
-    pub installed_at: String,
-    /// The folder.
-    pub install_path: PathBuf,
 }
 
 /// What a plugin or skill declares about itself.
@@ -100,80 +69,63 @@ impl Installed {
     }
 
     /// Returns all installations: first the recorded ones that exist, in the order of the record, then those without a
-    /// record, which are added to it.
+    /// record, which are added to it. Waits if the record has to change while another installation is being made.
     ///
     /// # Errors
-    /// [`PluginError::File`] if the record cannot be written.
+    /// [`PluginError::Record`]; [`PluginError::Busy`]; [`PluginError::File`] if the record cannot be written, or the
+    /// folder has too many entries without a record.
     pub fn list(&self) -> Result<Vec<InstalledExtension>, PluginError> {
         if !self.folder.is_dir() {
             return Ok(Vec::new());
         }
-        let known = self.read();
-        let mut list: Vec<InstalledExtension> = known
-            .iter()
-            .filter(|known| check_name(&known.name).is_ok() && self.place(&known.name).is_dir())
-            .cloned()
-            .collect();
-        for path in file::sorted(&self.folder) {
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            if !path.is_dir() || check_name(name).is_err() || list.iter().any(|known| known.name == name) {
-                continue;
-            }
-            // A folder whose content has another name was not installed by this program or the reference.
-            if let Ok(info) = self.info(&path)
-                && info.name == name
-            {
-                list.push(self.extension(info, "local".to_owned(), &PluginSource::default(), None));
-            }
+        place::recover(&self.folder);
+        let (list, is_recorded) = self.found()?;
+        if is_recorded {
+            return Ok(list);
         }
-        if list != known || !self.folder.join(METADATA).exists() {
-            self.write(&list)?;
-        }
-        Ok(list)
+        // Others may have written in between, so the folder is read again.
+        self.recorded(&self.hold()?)
     }
 
-    /// Returns the folders of the enabled installations. Does not change the record.
-    #[must_use]
-    pub fn enabled(&self) -> Vec<PathBuf> {
-        let known = self.read();
-        let is_on =
-            |name: &str| known.iter().find(|known| known.name == name).is_none_or(|known| known.enabled);
-        let folders = file::sorted(&self.folder).into_iter().filter(|path| path.is_dir());
-        let mut folders: Vec<PathBuf> = folders
-            .filter(|path| {
-                path.file_name()
-                    .and_then(|name| name.to_str())
-                    .is_some_and(|name| check_name(name).is_ok() && is_on(name))
-            })
-            .collect();
-        let place = |path: &PathBuf| {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            known.iter().position(|known| known.name == name).unwrap_or(usize::MAX)
-        };
-        folders.sort_by_key(place);
-        folders
+    /// Returns the folders of the enabled installations: first the recorded ones, in the order of the record, then
+    /// those without a record, of which only the first are returned if there are too many. Does not change the record.
+    ///
+    /// # Errors
+    /// [`PluginError::Record`]. It is not known then what is disabled, so nothing counts as enabled.
+    pub fn enabled(&self) -> Result<FirstPaths, PluginError> {
+        place::recover(&self.folder);
+        let known = record::read(&self.folder)?;
+        let found = self.unrecorded(&known);
+        let recorded = known.iter().filter(|known| known.enabled && self.is_here(known));
+        let paths = recorded.map(|known| self.place(&known.name)).chain(found.paths).collect();
+        Ok(FirstPaths { paths, left_out: found.left_out })
     }
 
     /// Returns the recorded installation of this name. `None` if there is none or its folder is missing.
     ///
     /// # Errors
-    /// [`PluginError::Name`].
+    /// [`PluginError::Name`] and [`PluginError::Record`].
     pub fn get(&self, name: &str) -> Result<Option<InstalledExtension>, PluginError> {
         check_name(name)?;
-        Ok(self.read().into_iter().find(|known| known.name == name && self.place(name).is_dir()))
+        place::recover(&self.folder);
+        Ok(record::read(&self.folder)?.into_iter().find(|known| known.name == name && self.is_here(known)))
     }
 
     /// Enables or disables an installation. Returns `false` if there is none of this name.
     ///
     /// # Errors
-    /// [`PluginError::Name`] and [`PluginError::File`].
+    /// [`PluginError::Name`], and as [`Installed::list`].
     pub fn set_enabled(&self, name: &str, enabled: bool) -> Result<bool, PluginError> {
         check_name(name)?;
-        let mut list = self.list()?;
+        if !self.folder.is_dir() {
+            return Ok(false);
+        }
+        let held = self.hold()?;
+        let mut list = self.recorded(&held)?;
         let Some(known) = list.iter_mut().find(|known| known.name == name) else { return Ok(false) };
         if known.enabled != enabled {
             known.enabled = enabled;
-            self.write(&list)?;
+            record::write(&self.folder, &held, &list)?;
         }
         Ok(true)
     }
@@ -182,17 +134,53 @@ impl Installed {
     /// stay.
     ///
     /// # Errors
-    /// [`PluginError::Name`] and [`PluginError::File`].
+    /// [`PluginError::Name`], [`PluginError::Record`], [`PluginError::Busy`] and [`PluginError::File`].
     pub fn remove(&self, name: &str) -> Result<bool, PluginError> {
+        self.remove_with(name, |from, to| std::fs::rename(from, to))
+    }
+
+    /// Removes a recorded installation. `rename` moves its folder.
+    fn remove_with(
+        &self,
+        name: &str,
+        rename: impl Fn(&Path, &Path) -> io::Result<()>,
+    ) -> Result<bool, PluginError> {
         check_name(name)?;
-        let mut list = self.read();
-        let before = list.len();
-        list.retain(|known| known.name != name);
-        if list.len() == before {
+        if !self.folder.is_dir() {
             return Ok(false);
         }
-        remove(&self.place(name))?;
-        self.write(&list)?;
+        let held = self.hold()?;
+        let known = record::read(&self.folder)?;
+        let rest: Vec<InstalledExtension> =
+            known.iter().filter(|known| known.name != name).cloned().collect();
+        if rest.len() == known.len() {
+            return Ok(false);
+        }
+        let staging = Staging::begin(&self.folder, &held).map_err(file::failed(&self.folder))?;
+        let (place, aside) = (self.place(name), staging.content().join(name));
+        match rename(&place, &aside) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                // A part of it may stay if the program is killed, so it is first recorded as disabled.
+                let disabled = |known: InstalledExtension| InstalledExtension {
+                    enabled: known.enabled && known.name != name,
+                    ..known
+                };
+                let disabled: Vec<InstalledExtension> = known.into_iter().map(disabled).collect();
+                record::write(&self.folder, &held, &disabled)?;
+                place::remove(&place).map_err(file::failed(&place))?;
+            }
+            Err(error) => return Err(file::failed(&place)(error)),
+        }
+        if let Err(error) = record::write(&self.folder, &held, &rest) {
+            // If it cannot be put back, its entry counts as none.
+            let _put_back = place::put(&aside, &place);
+            return Err(error);
+        }
+        // The folder is deleted without the lock.
+        drop(held);
+        drop(staging);
         Ok(true)
     }
 
@@ -200,7 +188,8 @@ impl Installed {
     ///
     /// # Errors
     /// The errors of fetching; [`PluginError::Manifest`] or [`PluginError::Skill`] if it is no valid plugin or skill;
-    /// [`PluginError::Name`]; [`PluginError::Exists`]; [`PluginError::File`].
+    /// [`PluginError::Name`]; [`PluginError::Exists`]; [`PluginError::Layered`]; [`PluginError::Record`];
+    /// [`PluginError::Busy`]; [`PluginError::File`].
     pub async fn install(
         &self,
         fetcher: &Fetcher,
@@ -222,7 +211,8 @@ impl Installed {
         fetcher: &Fetcher,
         name: &str,
     ) -> Result<Option<InstalledExtension>, PluginError> {
-        let Some(known) = self.get(name)? else { return Ok(None) };
+        let (this, wanted) = (self.clone(), name.to_owned());
+        let Some(known) = in_background(move || this.get(&wanted)).await? else { return Ok(None) };
         let source = PluginSource { source: known.source, reference: None, repo_path: known.repo_path };
         let fetched = fetcher.fetch(&source, &[]).await?;
         let (this, name) = (self.clone(), name.to_owned());
@@ -239,44 +229,62 @@ impl Installed {
         installing: Installing,
         name: Option<String>,
     ) -> Result<InstalledExtension, PluginError> {
-        fs::create_dir_all(&self.folder).map_err(file::failed(&self.folder))?;
+        let staging = Staging::begin(&self.folder, &self.hold()?).map_err(file::failed(&self.folder))?;
         // A plugin without a manifest takes the name of its folder. So the copy gets a folder with the right name.
-        let staging = self.folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
         let own = fetched.folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let repository_name =
             fetched.repository.as_ref().map(|repository| name.unwrap_or_else(|| repository.clone()));
-        let copy = staging.join(repository_name.or(own).unwrap_or_else(|| "extension".to_owned()));
-        let outcome = self.install_staged(fetched, source, installing, &copy);
-        let _removed = fs::remove_dir_all(&staging);
-        outcome
+        let own_name = repository_name.or(own).unwrap_or_else(|| "extension".to_owned());
+        let copy = staging.content().join(own_name);
+        // The source may be slow, so it is copied without the lock.
+        copy::folder(&fetched.folder, &copy)?;
+        let info = self.info(&copy)?;
+        check_name(&info.name)?;
+        let shown = without_credentials(&source.source);
+        let new = self.extension(info, shown, source, fetched.commit.clone());
+        self.put(&staging, &copy, new, installing)
     }
 
-    fn install_staged(
+    /// Puts a prepared installation in its place, and records it.
+    ///
+    /// If the program is killed in between, the record is true: a new entry without a folder counts as none, and the
+    /// entry of one that is being replaced does not say which of the two versions is there.
+    fn put(
         &self,
-        fetched: &Fetched,
-        source: &PluginSource,
-        installing: Installing,
+        staging: &Staging,
         copy: &Path,
+        new: InstalledExtension,
+        installing: Installing,
     ) -> Result<InstalledExtension, PluginError> {
-        Copying { root: &fetched.folder, files: 0, bytes: 0 }.folder(&fetched.folder, copy, 0)?;
-        let info = self.info(copy)?;
-        check_name(&info.name)?;
-        let place = self.place(&info.name);
-        if installing == Installing::New && file::is_there(&place) {
-            return Err(PluginError::Exists(info.name));
+        let held = self.hold()?;
+        let place = self.place(&new.name);
+        let replaces = file::is_there(&place);
+        if replaces && installing == Installing::New {
+            return Err(PluginError::Exists(new.name));
         }
-        replace(copy, &place).map_err(file::failed(&place))?;
-        let mut list = self.read();
-        let shown = without_credentials(&source.source);
-        let mut new = self.extension(info, shown, source, fetched.commit.clone());
-        match list.iter_mut().find(|known| known.name == new.name) {
-            Some(known) => {
-                new.enabled = known.enabled;
-                *known = new.clone();
+        let before = record::read(&self.folder)?;
+        let known = before.iter().find(|known| known.name == new.name);
+        let new = InstalledExtension { enabled: known.is_none_or(|known| known.enabled), ..new };
+        let recorded = |entry: InstalledExtension| {
+            let mut list = before.clone();
+            match list.iter_mut().find(|known| known.name == entry.name) {
+                Some(known) => *known = entry,
+                None => list.push(entry),
             }
-            None => list.push(new.clone()),
+            list
+        };
+        let unfinished =
+            InstalledExtension { resolved_ref: None, installed_at: String::new(), ..new.clone() };
+        let first = recorded(if replaces { unfinished } else { new.clone() });
+        record::write(&self.folder, &held, &first)?;
+        if let Err(error) = staging.put(&held, copy, &place, installing) {
+            // If the record cannot be taken back, the next list corrects it.
+            let _taken_back = record::write(&self.folder, &held, &before);
+            return Err(not_put(&place, new.name, replaces, &error));
         }
-        self.write(&list)?;
+        if replaces {
+            record::write(&self.folder, &held, &recorded(new.clone()))?;
+        }
         Ok(new)
     }
 
@@ -305,12 +313,83 @@ impl Installed {
         self.folder.join(name)
     }
 
-    /// Reads what the plugin or skill in a folder declares about itself.
+    /// Returns whether a recorded installation exists.
+    fn is_here(&self, known: &InstalledExtension) -> bool {
+        check_name(&known.name).is_ok() && self.place(&known.name).is_dir()
+    }
+
+    /// Waits for the lock of the folder.
+    fn hold(&self) -> Result<Held, PluginError> {
+        place::hold(&self.folder, PATIENCE)
+    }
+
+    /// Returns the folders that may be installations and are not recorded. Of too many, the first are returned.
+    fn unrecorded(&self, known: &[InstalledExtension]) -> FirstPaths {
+        let names: HashSet<&str> = known.iter().map(|known| known.name.as_str()).collect();
+        file::sorted(&self.folder, |path| {
+            let name = path.file_name().and_then(OsStr::to_str);
+            name.is_some_and(|name| check_name(name).is_ok() && !names.contains(name)) && path.is_dir()
+        })
+    }
+
+    /// Returns all installations. Adds those without a record to it.
+    fn recorded(&self, held: &Held) -> Result<Vec<InstalledExtension>, PluginError> {
+        let (list, is_recorded) = self.found()?;
+        if !is_recorded {
+            record::write(&self.folder, held, &list)?;
+        }
+        Ok(list)
+    }
+
+    /// Returns all installations, and whether these are the ones in the record.
+    fn found(&self) -> Result<(Vec<InstalledExtension>, bool), PluginError> {
+        let known = record::read(&self.folder)?;
+        let here = known.iter().filter(|known| self.is_here(known)).cloned();
+        let mut list: Vec<InstalledExtension> = here.map(|known| self.finished(known)).collect();
+        let found = self.unrecorded(&known);
+        if let Some(left_out) = found.left_out {
+            return Err(PluginError::File { path: self.folder.clone(), reason: left_out.to_string() });
+        }
+        for path in found.paths {
+            // A folder whose content has another name was not installed by this program or the reference.
+            if let Ok(info) = self.info(&path)
+                && path.file_name() == Some(OsStr::new(&info.name))
+            {
+                list.push(self.extension(info, "local".to_owned(), &PluginSource::default(), None));
+            }
+        }
+        let is_recorded = list == known && self.folder.join(record::METADATA).exists();
+        Ok((list, is_recorded))
+    }
+
+    /// Returns an installation as it is, if a program was killed while it replaced it: the folder has the version, and
+    /// the commit is not known.
+    fn finished(&self, known: InstalledExtension) -> InstalledExtension {
+        if !known.installed_at.is_empty() {
+            return known;
+        }
+        match self.info(&self.place(&known.name)) {
+            Ok(info) if info.name == known.name => InstalledExtension {
+                version: info.version,
+                description: info.description,
+                resolved_ref: None,
+                installed_at: Timestamp::now().to_rfc3339(),
+                ..known
+            },
+            Ok(_) | Err(_) => known,
+        }
+    }
+
+    /// Reads what the plugin or skill in a folder declares about itself, as it is recorded.
     fn info(&self, folder: &Path) -> Result<Info, PluginError> {
         match self.kind {
             Extension::Plugin => {
                 let manifest = Plugin::read(folder, None)?.manifest;
-                Ok(Info { name: manifest.name, version: manifest.version, description: manifest.description })
+                Ok(Info {
+                    name: manifest.name,
+                    version: record::bounded(manifest.version),
+                    description: record::bounded(manifest.description),
+                })
             }
             Extension::Skill => {
                 let missing = || PluginError::Skill("the folder has no SKILL.md".to_owned());
@@ -319,61 +398,10 @@ impl Installed {
                 Ok(Info {
                     name: skill.name,
                     version: "1.0.0".to_owned(),
-                    description: skill.description.unwrap_or_default(),
+                    description: record::bounded(skill.description.unwrap_or_default()),
                 })
             }
         }
-    }
-
-    /// Reads the record. Empty if it cannot be read.
-    fn read(&self) -> Vec<InstalledExtension> {
-        let Ok(document) = file::object(&self.folder.join(METADATA)) else { return Vec::new() };
-        let mut entries = Map::new();
-        // Earlier versions of the reference used other member names for the same.
-        for part in ["plugins", "skills", "extensions"] {
-            if let Some(Value::Object(members)) = document.get(part) {
-                entries.extend(members.clone());
-            }
-        }
-        entries.into_iter().filter_map(|(name, entry)| InstalledExtension::of_json(name, &entry)).collect()
-    }
-
-    fn write(&self, list: &[InstalledExtension]) -> Result<(), PluginError> {
-        let entries: Map<String, Value> =
-            list.iter().map(|known| (known.name.clone(), known.to_json())).collect();
-        let text = format!("{:#}", json!({ "extensions": entries }));
-        let path = self.folder.join(METADATA);
-        let new = self.folder.join(format!("{METADATA}.{}", uuid::Uuid::new_v4().simple()));
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(file::failed(&path))
-    }
-}
-
-impl InstalledExtension {
-    /// Returns the reference's JSON object.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        json!({
-            "name": self.name, "version": self.version, "description": self.description, "enabled": self.enabled,
-            "source": self.source, "requested_ref": self.requested_ref, "resolved_ref": self.resolved_ref,
-            "repo_path": self.repo_path, "installed_at": self.installed_at,
-            "install_path": file::slashed(&self.install_path),
-        })
-    }
-
-    fn of_json(name: String, value: &Value) -> Option<Self> {
-        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        Some(Self {
-            version: text("version").unwrap_or_default(),
-            description: text("description").unwrap_or_default(),
-            enabled: value.get("enabled").and_then(Value::as_bool).unwrap_or(true),
-            source: text("source")?,
-            requested_ref: text("requested_ref"),
-            resolved_ref: text("resolved_ref"),
-            repo_path: text("repo_path"),
-            installed_at: text("installed_at").unwrap_or_default(),
-            install_path: text("install_path")?.into(),
-            name,
-        })
     }
 }
 
@@ -388,89 +416,12 @@ fn check_name(name: &str) -> Result<(), PluginError> {
     }
 }
 
-/// Moves a new installation to its place. The old one is deleted, with the folder of the new one, only after that.
-fn replace(new: &Path, place: &Path) -> std::io::Result<()> {
-    let old = new.with_extension("replaced");
-    let had_one = match fs::rename(place, &old) {
-        Ok(()) => true,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-        Err(error) => return Err(error),
-    };
-    fs::rename(new, place).inspect_err(|_| {
-        if had_one {
-            let _put_back = fs::rename(&old, place);
-        }
-    })
-}
-
-/// Removes a folder. Of a link only the link itself is removed.
-fn remove(path: &Path) -> Result<(), PluginError> {
-    let removed = match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(_) => Ok(()),
-    };
-    removed.map_err(file::failed(path))
-}
-
-/// The copying of a folder. Links that lead out of it and `.git` are not copied.
-struct Copying<'a> {
-    root: &'a Path,
-    files: usize,
-    bytes: u64,
-}
-
-impl Copying<'_> {
-    fn folder(&mut self, from: &Path, to: &Path, depth: usize) -> Result<(), PluginError> {
-        let too_large =
-            || PluginError::File { path: from.to_owned(), reason: "it is too large or too deep".to_owned() };
-        if depth > DEPTH_MAX {
-            return Err(too_large());
-        }
-        fs::create_dir_all(to).map_err(file::failed(to))?;
-        for entry in fs::read_dir(from).map_err(file::failed(from))?.flatten() {
-            let (path, place) = (entry.path(), to.join(entry.file_name()));
-            let kind = entry.file_type().map_err(file::failed(&path))?;
-            if entry.file_name() == ".git" {
-                continue;
-            }
-            self.files += 1;
-            if self.files > FILES_MAX {
-                return Err(too_large());
-            }
-            if kind.is_dir() {
-                self.folder(&path, &place, depth + 1)?;
-            } else if kind.is_symlink() {
-                self.link(&path, &place)?;
-            } else if kind.is_file() {
-                self.bytes += self.file(&path, &place).map_err(file::failed(&path))?;
-                if self.bytes > BYTES_MAX {
-                    return Err(too_large());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Copies a file with its permissions, up to one byte over the limit that is left. Returns the number of bytes.
-    fn file(&self, path: &Path, place: &Path) -> std::io::Result<u64> {
-        let (from, metadata) = untrusted::open(path)?;
-        let mut to = fs::File::create(place)?;
-        to.set_permissions(metadata.permissions())?;
-        std::io::copy(&mut from.take(BYTES_MAX.saturating_sub(self.bytes) + 1), &mut to)
-    }
-
-    /// Copies a link as a link, if it is relative and its target lies in the folder.
-    fn link(&self, path: &Path, place: &Path) -> Result<(), PluginError> {
-        let target = fs::read_link(path).map_err(file::failed(path))?;
-        if target.is_absolute() || !file::lies_within(path, self.root) {
-            return Ok(());
-        }
-        #[cfg(unix)]
-        std::os::unix::fs::symlink(&target, place).map_err(file::failed(place))?;
-        #[cfg(not(unix))]
-        let _ = place;
-        Ok(())
+/// Returns why an installation could not take its place.
+fn not_put(place: &Path, name: String, replaces: bool, error: &io::Error) -> PluginError {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => PluginError::Exists(name),
+        io::ErrorKind::CrossesDevices if replaces => PluginError::Layered(place.to_owned()),
+        _ => PluginError::File { path: place.to_owned(), reason: error.to_string() },
     }
 }
 
@@ -481,4 +432,132 @@ async fn in_background<T: Send + 'static>(
     let lost =
         |_| PluginError::File { path: PathBuf::new(), reason: "a worker ended unexpectedly".to_owned() };
     tokio::task::spawn_blocking(work).await.map_err(lost)?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    struct Home {
+        _scratch: tempfile::TempDir,
+        plugins: Installed,
+    }
+
+    impl Home {
+        /// A home with these plugins, all recorded.
+        fn with(names: &[&str]) -> Self {
+            let scratch = tempfile::tempdir().unwrap();
+            let plugins = Installed::of_home(scratch.path(), Extension::Plugin);
+            let home = Self { _scratch: scratch, plugins };
+            names.iter().for_each(|name| make(&home.at(name), name, "1"));
+            assert_eq!(home.plugins.list().unwrap().len(), names.len());
+            home
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.plugins.folder.join(name)
+        }
+
+        fn recorded(&self) -> Vec<InstalledExtension> {
+            record::read(&self.plugins.folder).unwrap()
+        }
+
+        fn write(&self, list: &[InstalledExtension]) {
+            record::write(&self.plugins.folder, &self.plugins.hold().unwrap(), list).unwrap();
+        }
+
+        fn enabled(&self) -> Vec<PathBuf> {
+            self.plugins.enabled().unwrap().paths
+        }
+    }
+
+    /// Makes a folder that is a plugin.
+    fn make(folder: &Path, name: &str, version: &str) {
+        fs::create_dir_all(folder.join(".plugin")).unwrap();
+        let manifest = serde_json::json!({"name": name, "version": version}).to_string();
+        fs::write(folder.join(".plugin/plugin.json"), manifest).unwrap();
+    }
+
+    #[test]
+    fn what_is_half_removed_is_not_there_and_what_cannot_be_removed_stays_whole() {
+        let home = Home::with(&["p", "q"]);
+        let path = home.at(record::METADATA);
+        let refused = home.plugins.remove_with("p", |from, to| {
+            fs::rename(from, to)?;
+            // Killed here: nothing of it is enabled, although it is still recorded.
+            assert_eq!((home.enabled(), home.recorded().len()), (vec![home.at("q")], 2));
+            // From here on, the record cannot be written.
+            fs::remove_file(&path)?;
+            fs::create_dir_all(path.join("x"))
+        });
+        assert!(matches!(refused, Err(PluginError::File { .. })), "{refused:?}");
+        assert!(home.at("p/.plugin/plugin.json").is_file());
+        fs::remove_dir_all(&path).unwrap();
+        assert_eq!(home.plugins.list().unwrap().len(), 2);
+        assert_eq!(home.plugins.remove("p"), Ok(true));
+        assert!(!home.at("p").exists());
+        assert_eq!(home.recorded().len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_moved_is_removed_in_its_place_and_not_replaced() {
+        let home = Home::with(&["p"]);
+        let removed = home.plugins.remove_with("p", |_, _| Err(io::ErrorKind::CrossesDevices.into()));
+        assert_eq!(removed, Ok(true));
+        assert!(!home.at("p").exists() && home.recorded().is_empty());
+        let told = |replaces| {
+            not_put(&home.at("p"), "p".to_owned(), replaces, &io::ErrorKind::CrossesDevices.into())
+        };
+        assert_eq!(told(true), PluginError::Layered(home.at("p")));
+        assert!(told(true).to_string().contains("remove it, then install it again"));
+        assert!(matches!(told(false), PluginError::File { .. }));
+    }
+
+    #[test]
+    fn an_installation_that_does_not_reach_its_place_is_not_recorded() {
+        let home = Home::with(&["p"]);
+        let before = home.recorded();
+        for (name, installing) in
+            [("new", Installing::New), ("new", Installing::Over), ("p", Installing::Over)]
+        {
+            let staging = Staging::begin(&home.plugins.folder, &home.plugins.hold().unwrap()).unwrap();
+            let new = InstalledExtension { name: name.to_owned(), ..before[0].clone() };
+            let missing = staging.content().join("missing");
+            let refused = home.plugins.put(&staging, &missing, new, installing);
+            assert!(matches!(refused, Err(PluginError::File { .. })), "{refused:?}");
+            assert_eq!(home.recorded(), before);
+        }
+        let names: Vec<_> = home.plugins.list().unwrap().into_iter().map(|known| known.name).collect();
+        assert_eq!(names, ["p"]);
+    }
+
+    #[test]
+    fn after_a_kill_the_record_says_no_more_than_is_known() {
+        let home = Home::with(&["p"]);
+        let known = InstalledExtension {
+            enabled: false,
+            source: "github:a/b".to_owned(),
+            resolved_ref: Some("c".repeat(40)),
+            ..home.recorded().remove(0)
+        };
+        // Killed before a new one took its place: it is not there.
+        let new = InstalledExtension { name: "new".to_owned(), ..known.clone() };
+        home.write(&[known.clone(), new]);
+        assert_eq!(home.plugins.list(), Ok(vec![known.clone()]));
+        // Killed while another version took its place: the folder has the version.
+        make(&home.at("p"), "p", "2");
+        home.write(&[InstalledExtension { installed_at: String::new(), ..known.clone() }]);
+        let listed = home.plugins.list().unwrap();
+        let expected = InstalledExtension {
+            version: "2".to_owned(),
+            resolved_ref: None,
+            installed_at: listed[0].installed_at.clone(),
+            ..known
+        };
+        assert!(!expected.installed_at.is_empty());
+        assert_eq!(listed, [expected]);
+        assert_eq!(home.recorded(), listed);
+    }
 }

@@ -9,6 +9,7 @@ use super::manifest::FOLDERS;
 use super::source::climbs;
 use super::{ENTRIES_MAX, PluginError, PluginSource, file};
 use crate::skill::{Names, Skill, SkillProblem, read_file};
+use crate::untrusted::{self, LeftOut};
 
 const FILE: &str = "marketplace.json";
 
@@ -115,8 +116,10 @@ impl Marketplace {
         })
     }
 
-    /// Makes a marketplace from a folder of skills without a list.
+    /// Makes a marketplace from a folder of skills without a list. A folder with more entries than are read is refused,
+    /// as a list that is too long is.
     fn of_skills(folder: &Path, name: &str) -> Result<Self, PluginError> {
+        let wrong = |reason: String| PluginError::Manifest { path: folder.to_owned(), reason };
         let inner: Vec<PathBuf> = ["skills", ".skills"]
             .iter()
             .map(|inner| folder.join(inner))
@@ -124,17 +127,35 @@ impl Marketplace {
             .collect();
         let roots = if inner.is_empty() { vec![folder.to_owned()] } else { inner };
         let mut skills: Vec<SkillEntry> = Vec::new();
-        for path in roots.iter().flat_map(|root| file::sorted(root)) {
-            let Some(skill) = standalone(&path, folder, Names::Loose).and_then(Result::ok) else { continue };
-            let Ok(relative) = path.strip_prefix(folder) else { continue };
-            if skills.iter().all(|known| known.name != skill.name) {
-                let source = format!("./{}", file::slashed(relative));
-                skills.push(SkillEntry { name: skill.name, description: skill.description, source });
+        let (mut entries_left, mut n_files) = (untrusted::ENTRIES_MAX, 0);
+        for root in &roots {
+            let paths_max = entries_left;
+            let is_folder = |path: &Path| path.is_dir();
+            let found = untrusted::first_paths_within(&mut entries_left, root, paths_max, is_folder);
+            if let Some(left_out) = found.left_out {
+                return Err(wrong(left_out.to_string()));
+            }
+            for path in found.paths {
+                let skill_md = match skill_file(&path, folder, &mut entries_left) {
+                    Ok(Some(skill_md)) => skill_md,
+                    // A folder that cannot be listed is skipped, as a skill that cannot be read is.
+                    Ok(None) | Err(LeftOut::Failed(_)) => continue,
+                    Err(left_out) => return Err(wrong(left_out.to_string())),
+                };
+                n_files += 1;
+                if n_files > ENTRIES_MAX {
+                    return Err(wrong(format!("it has more than {ENTRIES_MAX} skills")));
+                }
+                let Ok(skill) = read_file(&skill_md, None, Names::Loose) else { continue };
+                let Ok(relative) = path.strip_prefix(folder) else { continue };
+                if skills.iter().all(|known| known.name != skill.name) {
+                    let source = format!("./{}", file::slashed(relative));
+                    skills.push(SkillEntry { name: skill.name, description: skill.description, source });
+                }
             }
         }
         if skills.is_empty() {
-            let reason = format!("there is no {FILE}, and no folder of skills");
-            return Err(PluginError::Manifest { path: folder.to_owned(), reason });
+            return Err(wrong(format!("there is no {FILE}, and no folder of skills")));
         }
         Ok(Self { name: name.to_owned(), folder: folder.to_owned(), plugins: Vec::new(), skills })
     }
@@ -206,14 +227,34 @@ impl SkillEntry {
 
 /// Reads the skill of a folder with a `SKILL.md`, both in `root`. `None` if there is none.
 pub(super) fn standalone(folder: &Path, root: &Path, names: Names) -> Option<Result<Skill, SkillProblem>> {
-    if !folder.is_dir() || !file::lies_within(folder, root) {
-        return None;
+    let mut entries_left = untrusted::ENTRIES_MAX;
+    match skill_file(folder, root, &mut entries_left) {
+        Ok(path) => path.map(|path| read_file(&path, None, names)),
+        Err(left_out) => {
+            Some(Err(SkillProblem { path: file::slashed(folder), reason: left_out.to_string() }))
+        }
     }
-    let is_skill = |path: &PathBuf| {
+}
+
+/// Returns the path of a folder's `SKILL.md`, if both are in `root`. At most `entries_left` entries are read, and their
+/// number is subtracted from it.
+///
+/// # Errors
+/// [`LeftOut`] if it was not found among these entries, and there are more, or the folder cannot be listed.
+fn skill_file(folder: &Path, root: &Path, entries_left: &mut usize) -> Result<Option<PathBuf>, LeftOut> {
+    if !folder.is_dir() || !file::lies_within(folder, root) {
+        return Ok(None);
+    }
+    let is_skill = |path: &Path| {
         path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("skill.md")) && path.is_file()
     };
-    let path = file::sorted(folder).into_iter().find(is_skill)?;
-    file::lies_within(&path, root).then(|| read_file(&path, None, names))
+    // Of several spellings, the first in order is the skill.
+    let mut found = untrusted::first_paths_within(entries_left, folder, 1, is_skill);
+    match (found.paths.pop(), found.left_out) {
+        (Some(path), _) => Ok(file::lies_within(&path, root).then_some(path)),
+        (None, Some(left_out)) => Err(left_out),
+        (None, None) => Ok(None),
+    }
 }
 
 fn entries<'m>(members: &'m Map<String, Value>, name: &str) -> Result<Vec<&'m Map<String, Value>>, String> {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::marketplace::standalone;
 use super::{Fetcher, Marketplace, PluginError, PluginProblem, PluginSource};
 use crate::event::Json;
-use crate::event::json::Raw;
+use crate::json::Raw;
 use crate::skill::{Names, Skill};
 
 /// The maximum number of marketplaces that an agent may register. Further ones are ignored.

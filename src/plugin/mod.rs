@@ -9,6 +9,7 @@
 //! Source: `docs/reference/extensions.md#plugins`, and tests against the reference.
 
 mod command;
+mod copy;
 mod error;
 mod fetch;
 mod file;
@@ -18,8 +19,10 @@ mod manifest;
 mod marketplace;
 mod marketplaces;
 mod merged;
+mod place;
 mod portable;
 mod read;
+mod record;
 mod server;
 mod source;
 
@@ -29,11 +32,12 @@ pub use command::Command;
 pub use error::{PluginError, PluginProblem};
 pub use fetch::{Fetched, Fetcher, GitSettings, PATIENCE};
 pub use folder::{AmbientPlugins, available, data_root, skills_of_person};
-pub use installed::{Extension, Installed, InstalledExtension, Installing};
+pub use installed::{Extension, Installed, Installing};
 pub use manifest::{Author, Manifest};
 pub use marketplace::{EntrySource, Marketplace, PluginEntry, SkillEntry};
 pub use marketplaces::{AutoLoad, Marketplaces, Registration};
 pub use merged::Merged;
+pub use record::InstalledExtension;
 pub use server::Server;
 pub use source::{Origin, PluginSource, Resolved, without_credentials};
 

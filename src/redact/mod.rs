@@ -10,7 +10,6 @@ mod own;
 pub mod pattern;
 pub mod rewrite;
 mod shape;
-mod strings;
 
 pub use finder::{Finder, FinderError, Found};
 pub use own::open_secrets;

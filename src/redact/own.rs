@@ -5,17 +5,17 @@
 
 use super::finder::VALUE_BYTES_MIN;
 use super::pattern;
-use super::strings::{self, Sort};
+use crate::json::{self, Sort};
 
 /// Returns the secret values that a base state holds in the open, each with its label.
 #[must_use]
 pub fn open_secrets(base_state: &str) -> Vec<(String, String)> {
     let mut secrets: Vec<(String, String)> = Vec::new();
-    strings::walk(base_state, &mut |leaf, path| {
+    json::walk(base_state, &mut |leaf, path| {
         if leaf.sort != Sort::Text {
             return;
         }
-        let text = strings::decoded(leaf.raw);
+        let text = json::decoded(leaf.raw);
         let registered = path.member(0) == Some("secret_registry")
             && path.member(1) == Some("secret_sources")
             && path.member(3) == Some("value");

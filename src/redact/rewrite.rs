@@ -11,9 +11,8 @@ use std::ops::Range;
 
 use super::finder::{Finder, Found, MATCHED, TEXT};
 use super::shape;
-use super::strings::{self, Leaf, Path, Sort, Step};
-use crate::event::json::Raw;
 use crate::event::{DecodeError, Unfamiliar, decode};
+use crate::json::{self, Leaf, Path, Raw, Sort, Step};
 
 /// The text that replaces a redacted part.
 pub const REDACTED: &str = "[redacted]";
@@ -85,7 +84,7 @@ pub fn rewrite(text: &str, form: Form, wanted: Wanted<'_>) -> Rewritten {
         return rewrite_plain(text, wanted);
     }
     let mut editor = Editor { form, wanted, edits: Vec::new(), left: Vec::new(), names: HashSet::new() };
-    strings::walk(text, &mut |leaf, path| editor.leaf(leaf, path));
+    json::walk(text, &mut |leaf, path| editor.leaf(leaf, path));
     let Editor { mut edits, mut left, .. } = editor;
     if edits.is_empty() {
         return Rewritten { text: None, taken: Vec::new(), left };
@@ -195,7 +194,7 @@ impl Editor<'_> {
     }
 
     fn text(&mut self, leaf: Leaf<'_>, path: &Path) {
-        let text = strings::decoded(leaf.raw);
+        let text = json::decoded(leaf.raw);
         if text.is_empty() {
             return;
         }
@@ -271,7 +270,7 @@ impl Editor<'_> {
     }
 
     fn name(&mut self, leaf: Leaf<'_>, path: &Path) {
-        let name = strings::decoded(leaf.raw);
+        let name = json::decoded(leaf.raw);
         let found = match self.wanted {
             Wanted::Everything
                 if shape::is_word(&name) || name.is_empty() || shape::is_id(self.form, path) =>
@@ -338,7 +337,7 @@ impl Editor<'_> {
     }
 
     fn replace(&mut self, leaf: Leaf<'_>, path: &Path, new: String, found: Vec<Found>) {
-        let text = if leaf.sort == Sort::Number { leaf.raw.to_owned() } else { strings::decoded(leaf.raw) };
+        let text = if leaf.sort == Sort::Number { leaf.raw.to_owned() } else { json::decoded(leaf.raw) };
         let shown = self.shown(path);
         let spots = found.iter().map(|one| spot(shown.clone(), one, &text)).collect();
         self.edits.push(Edit {
@@ -415,7 +414,7 @@ fn character(inner: &str) -> (usize, usize) {
         _ => 2,
     };
     let literal = format!("\"{}\"", inner.get(..written).unwrap_or(inner));
-    (written, strings::decoded(&literal).len())
+    (written, json::decoded(&literal).len())
 }
 
 fn is_high_surrogate(escape: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The parts that give a text its shape: ids, join keys and kinds. They must stay as they are.
 
 use super::rewrite::Form;
-use super::strings::Path;
+use crate::json::Path;
 
 /// Members of an event that other events refer to, or that determine the kind of the event
 /// (`docs/reference/events.md#names-within-an-event`).

@@ -80,12 +80,14 @@ pub enum RemoteError {
         /// The reason.
         what: String,
     },
-    /// The local copy of the log could not be read or written.
+    /// The local copy of the log does not have all received events: it could not be read or written, the time was too
+    /// short, or the server's log ends before them.
     #[error("the local copy: {cause}")]
     Copy {
-        /// The store's error message.
+        /// The store's error message, or a description of what the copy lacks.
         cause: String,
-        /// Whether the same write may succeed later: the file is busy, or the disk is full.
+        /// Whether the copy may get these events later: the file is busy, the disk is full, the time was too short, or
+        /// the server's log ends too early. Otherwise the copy is not kept any more.
         is_passing: bool,
     },
     /// The operation is not possible with a remote conversation.

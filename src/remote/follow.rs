@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OnceCell, mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::frame::Frame;
@@ -16,9 +16,9 @@ use super::mirror::{Copied, Mirror};
 use super::seen::whole_state;
 use super::socket::{Heard, Socket};
 use super::{Client, RemoteError, Result, Seen};
-use crate::event::json::Raw;
 use crate::event::{Event, Given};
 use crate::ids::{ConversationId, EventId};
+use crate::json::Raw;
 use crate::llm::Delta;
 
 /// The minimum and maximum delay before the next connection. The delay doubles each time.
@@ -63,7 +63,12 @@ pub(crate) struct Follower {
     ask: mpsc::Sender<oneshot::Sender<Result<()>>>,
     /// The progress of the copy, if one is kept.
     copied: Option<watch::Receiver<Copied>>,
+    /// Stops the delivery of events. A child of `cancel`.
+    deliver: CancellationToken,
+    /// Stops everything.
     cancel: CancellationToken,
+    /// The result of `stop`. Later calls return the same.
+    stopped: OnceCell<Result<()>>,
     _ends: DropGuard,
 }
 
@@ -80,18 +85,20 @@ impl Follower {
         let copied = client.server().mirrored().map(|store| {
             let mirror = Mirror { client: client.clone(), id: id.clone(), store: store.clone() };
             let (seen, cancel) = (receiver.clone(), cancel.clone());
-            let (copied, progress) = watch::channel(None);
+            let (copied, progress) = watch::channel(Copied::default());
             tokio::spawn(async move {
                 cancel.run_until_cancelled(mirror.keep(seen, copied)).await;
             });
             progress
         });
         let work = Work { client, id, listener, seen: sender, requests };
-        let until = cancel.clone();
+        let deliver = cancel.child_token();
+        let until = deliver.clone();
         tokio::spawn(async move {
             until.run_until_cancelled(work.run()).await;
         });
-        Self { seen: receiver, ask, copied, _ends: cancel.clone().drop_guard(), cancel }
+        let ends = cancel.clone().drop_guard();
+        Self { seen: receiver, ask, copied, deliver, cancel, stopped: OnceCell::new(), _ends: ends }
     }
 
     /// Returns a receiver of the known state. It is notified of every change.
@@ -114,17 +121,49 @@ impl Follower {
         answered.await.map_err(|_| ended_by())?
     }
 
-    /// Stops, as soon as the copy has all delivered events, or after a timeout.
-    pub async fn stop(&self) {
-        if let Some(mut copied) = self.copied.clone() {
-            let done = async {
-                let seen = self.seen.borrow().clone();
-                let all = Some((seen.cursor.next, seen.head));
-                copied.wait_for(|copied| *copied == all).await.map(|_| ())
-            };
-            let _unfinished = tokio::time::timeout(COPY_TIMEOUT, done).await;
-        }
+    /// Returns why the copy is not up to date, or not kept any more. `None` if there is no trouble, or no copy.
+    pub fn copy_trouble(&self) -> Option<RemoteError> {
+        self.copied.as_ref().and_then(|copied| copied.borrow().trouble.clone())
+    }
+
+    /// Stops the delivery of events. Then waits until the copy has all delivered events, or for a timeout, and stops
+    /// the copy too. Further calls return the same.
+    ///
+    /// # Errors
+    /// The error because of which the copy does not have all delivered events. It has stopped all the same.
+    pub async fn stop(&self) -> Result<()> {
+        self.deliver.cancel();
+        self.stopped.get_or_init(|| self.finish()).await.clone()
+    }
+
+    async fn finish(&self) -> Result<()> {
+        let finished = match &self.copied {
+            Some(copied) => self.finish_copy(copied.clone()).await,
+            None => Ok(()),
+        };
         self.cancel.cancel();
+        finished
+    }
+
+    /// Waits until the delivery has ended, and until the copy has all events that were delivered until then.
+    async fn finish_copy(&self, mut copied: watch::Receiver<Copied>) -> Result<()> {
+        let mut seen = self.seen.clone();
+        let is_whole = async {
+            // The delivering task may just be passing an event to the callbacks. At its end, it drops the sender.
+            while seen.changed().await.is_ok() {}
+            let (next, head) = {
+                let seen = seen.borrow();
+                (seen.cursor.next, seen.head.clone())
+            };
+            copied.wait_for(|copied| copied.has(next, head.as_ref())).await.is_ok()
+        };
+        if tokio::time::timeout(COPY_TIMEOUT, is_whole).await.unwrap_or(false) {
+            return Ok(());
+        }
+        Err(self.copy_trouble().unwrap_or_else(|| RemoteError::Copy {
+            cause: "it lacks events; it gets them when the conversation is opened again".to_owned(),
+            is_passing: true,
+        }))
     }
 }
 
@@ -343,5 +382,71 @@ impl Work {
     /// Records the error that ends the following.
     fn end(&self, error: RemoteError) {
         self.seen.send_modify(|seen| seen.ended = Some(error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::state::ExecutionStatus;
+
+    /// A follower, and the senders of its two tasks: that of the delivery, which has delivered 10 events, and that of
+    /// the copy.
+    fn follower() -> (Follower, watch::Sender<Seen>, watch::Sender<Copied>) {
+        let (seen, receiver) =
+            watch::channel(Seen::new(Cursor { next: 10, last: None }, ExecutionStatus::Idle));
+        let (copied, progress) = watch::channel(Copied::default());
+        let (ask, _requests) = mpsc::channel(1);
+        let cancel = CancellationToken::new();
+        let follower = Follower {
+            seen: receiver,
+            ask,
+            copied: Some(progress),
+            deliver: cancel.child_token(),
+            stopped: OnceCell::new(),
+            _ends: cancel.clone().drop_guard(),
+            cancel,
+        };
+        (follower, seen, copied)
+    }
+
+    fn reach(copied: &watch::Sender<Copied>, next: u64) {
+        copied.send_replace(Copied { reached: Some((next, None)), trouble: None });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_stops_when_the_copy_has_also_what_was_delivered_meanwhile() {
+        let (follower, seen, copied) = follower();
+        {
+            let mut stopping = pin!(follower.stop());
+            let mut is_pending =
+                || stopping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
+            assert!(is_pending());
+            assert!(follower.deliver.is_cancelled() && !follower.cancel.is_cancelled());
+            // The delivering task has not noticed it yet.
+            seen.send_modify(|seen| seen.cursor.next = 14);
+            reach(&copied, 10);
+            assert!(is_pending());
+            drop(seen);
+            assert!(is_pending(), "the copy lacks four events");
+            reach(&copied, 14);
+            assert_eq!(stopping.await, Ok(()));
+        }
+        assert!(follower.cancel.is_cancelled());
+        drop(copied);
+        assert_eq!(follower.stop().await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn it_says_each_time_that_the_copy_lacks_events() {
+        let (follower, seen, copied) = follower();
+        reach(&copied, 9);
+        drop((seen, copied));
+        let refused = follower.stop().await;
+        assert!(matches!(refused, Err(RemoteError::Copy { is_passing: true, .. })), "{refused:?}");
+        assert_eq!(follower.stop().await, refused);
     }
 }

@@ -1,6 +1,6 @@
 //! The frames of the cursor socket (`docs/reference/sockets.md#cursor-socket`).
 
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 /// A frame that a server sends over the cursor socket.
 #[derive(Debug, Clone, PartialEq, Eq)]

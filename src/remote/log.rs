@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use super::client::Make;
 use super::{Client, RemoteError, Result};
-use crate::event::json::Raw;
 use crate::ids::{ConversationId, EventId};
+use crate::json::Raw;
 
 /// The maximum number of events of a page. If such a page is too long, the next try asks for fewer.
 const PAGE: usize = 100;

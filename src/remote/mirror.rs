@@ -15,8 +15,24 @@ use crate::store::{Append, EventQuery, Head, Store};
 /// The delay before a retry after a passing error of the server or of the store.
 const RETRY_DELAY: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// The progress of a copy: the number of its events, and the HEAD that was given to it. `None` before the first run.
-pub(super) type Copied = Option<(u64, Option<EventId>)>;
+/// The progress of a copy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Copied {
+    /// The place up to which the copy has at least all events, and the HEAD that was given to it. `None` before the
+    /// first run.
+    pub reached: Option<(u64, Option<EventId>)>,
+    /// Why the copy is not up to date. It is not kept any more if this is no passing error. `None` if the last run has
+    /// succeeded.
+    pub trouble: Option<RemoteError>,
+}
+
+impl Copied {
+    /// Returns whether the copy has everything up to a place with this HEAD. At a later place, the HEAD may have moved.
+    pub fn has(&self, next: u64, head: Option<&EventId>) -> bool {
+        let Some((reached, given)) = &self.reached else { return false };
+        *reached > next || (*reached == next && given.as_ref() == head)
+    }
+}
 
 /// The source and the target of a copy.
 pub(super) struct Mirror {
@@ -26,7 +42,8 @@ pub(super) struct Mirror {
 }
 
 impl Mirror {
-    /// Keeps the copy up to date until the follower ends. Reports the progress to `copied`.
+    /// Keeps the copy up to date until the follower ends, or until an error that does not pass. Reports the progress and
+    /// the errors to `copied`.
     pub async fn keep(self, mut seen: watch::Receiver<Seen>, copied: watch::Sender<Copied>) {
         loop {
             let (head, delivered) = {
@@ -34,34 +51,40 @@ impl Mirror {
                 (seen.head.clone(), seen.cursor.next)
             };
             match self.copy(delivered, head.clone()).await {
-                Ok(next) => {
-                    copied.send_replace(Some((next, head)));
+                Ok(()) => {
+                    copied.send_replace(Copied { reached: Some((delivered, head)), trouble: None });
                     if seen.changed().await.is_err() {
                         return;
                     }
                 }
-                Err(error) if error.is_passing() => tokio::time::sleep(RETRY_DELAY).await,
-                // The copy belongs to another log, or cannot be stored. It is left as it is.
-                Err(_) => return,
+                Err(error) => {
+                    let is_passing = error.is_passing();
+                    copied.send_modify(|copied| copied.trouble = Some(error));
+                    if !is_passing {
+                        // The copy belongs to another log, or cannot be stored. It is left as it is.
+                        return;
+                    }
+                    tokio::time::sleep(RETRY_DELAY).await;
+                }
             }
         }
     }
 
-    /// Copies the log at least up to `delivered`. Returns the end of the copy.
-    async fn copy(&self, delivered: u64, head: Option<EventId>) -> Result<u64> {
+    /// Copies the log at least up to `delivered`.
+    async fn copy(&self, delivered: u64, head: Option<EventId>) -> Result<()> {
         let mut cursor = self.local(end).await?;
         while cursor.next < delivered {
             let page = self.client.log_behind(&self.id, &cursor).await?;
             if page.is_empty() {
-                break;
+                let cause = format!("the server's log ends before event {}", cursor.next);
+                return Err(RemoteError::Copy { cause, is_passing: true });
             }
             for LoggedEvent { sequence, payload } in &page {
                 cursor.pass(*sequence, payload);
             }
             self.local(move |store, id| append(store, id, page)).await?;
         }
-        self.local(move |store, id| move_head(store, id, head)).await?;
-        Ok(cursor.next)
+        self.local(move |store, id| move_head(store, id, head)).await
     }
 
     /// Runs work on the store, on a thread for blocking work.
@@ -75,7 +98,7 @@ impl Mirror {
             Ok(Err(error)) => {
                 Err(RemoteError::Copy { cause: error.to_string(), is_passing: error.is_transient() })
             }
-            Err(_) => Err(RemoteError::Unsupported { what: "keeping a copy" }),
+            Err(error) => Err(RemoteError::Copy { cause: error.to_string(), is_passing: false }),
         }
     }
 }
@@ -111,4 +134,19 @@ fn move_head(store: &Store, id: &ConversationId, head: Option<EventId>) -> crate
     let expected = Expected::Exact(row.event_count);
     let append = Append { expected, events: Vec::new(), base_state: None, head: Some(Head::At(head)) };
     store.append_all(id, append).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_a_place_if_its_events_and_its_head_are_there() {
+        let id = |text: &str| EventId::new(text.to_owned()).unwrap();
+        let (first, second) = (id("a"), id("b"));
+        let copied = Copied { reached: Some((2, Some(second.clone()))), trouble: None };
+        assert!(copied.has(2, Some(&second)) && copied.has(1, Some(&first)) && copied.has(1, None));
+        assert!(!copied.has(2, Some(&first)) && !copied.has(2, None) && !copied.has(3, Some(&second)));
+        assert!(!Copied::default().has(0, None));
+    }
 }

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use super::RemoteError;
 use super::log::Cursor;
-use crate::event::json::Raw;
 use crate::event::{Event, Json, kind};
 use crate::ids::EventId;
+use crate::json::Raw;
 use crate::state::ExecutionStatus;
 
 /// The fields of a state that are tracked.

@@ -73,7 +73,7 @@ impl Server {
     }
 
     /// Keeps a copy of each conversation in this store: the same bytes at the same sequences, and the same HEAD.
-    /// Earlier events are copied too.
+    /// Earlier events are copied too. What keeps a copy from being complete is the error of closing the conversation.
     #[must_use]
     pub fn mirror(mut self, store: Store) -> Self {
         self.mirror = Some(store);

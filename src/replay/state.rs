@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::Moment;
 use crate::error::Result;
-use crate::event::json::{Object, Raw};
 use crate::event::{Event, Text};
 use crate::ids::Sequence;
+use crate::json::{Object, Raw};
 use crate::state::{ExecutionStatus, Metrics, State, Stats, TokenUsage};
 use crate::stuck::{self, Thresholds, WINDOW};
 

@@ -7,8 +7,7 @@
 use std::borrow::Cow;
 
 use super::{Cipher, Held, REDACTED, is_secret_name};
-use crate::event::dump::Out;
-use crate::event::json::Raw;
+use crate::json::{Out, Raw};
 
 /// The form in which the secrets of a document are written.
 #[derive(Debug, Clone, Copy)]

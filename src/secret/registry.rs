@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Cipher, Held, Mask, Secret, Source, SourceError};
-use crate::event::dump::Out;
-use crate::event::json::Raw;
+use crate::json::{Out, Raw};
 
 /// How long to wait before a failed source is asked again. Without this, masking would ask it for every output.
 const RETRY_AFTER: Duration = Duration::from_secs(60);

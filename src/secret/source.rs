@@ -1,8 +1,7 @@
 //! The source of a secret's value, as the base state stores it.
 
 use super::{Cipher, REDACTED, Secret, is_secret_name};
-use crate::event::dump::Out;
-use crate::event::json::Raw;
+use crate::json::{Out, Raw};
 
 /// The known state of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -60,6 +60,13 @@ pub struct Config {
     pub ambient_plugins: AmbientPlugins,
 }
 
+impl Config {
+    /// Returns the folder of the named settings of models.
+    pub(super) fn profiles_dir(&self) -> PathBuf {
+        self.settings_dir.join("profiles")
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

@@ -1,97 +1,56 @@
 //! The OpenHands agent-server API over one store. It answers the requests of the real clients from the log.
 //!
 //! [`serve`] listens. [`App`] is the state that all requests share. Handlers contain no rules: they read a request
-//! (`request`), ask the store or a running conversation, and write the reference's answer (`failure` for refusals).
-//! Nothing is loaded at the start. The cost of a request depends on the data that it reads. Source of every format:
-//! `docs/reference/server.md`.
+//! (`http/request.rs`), ask the store or a running conversation, and write the reference's answer (`http/failure.rs`
+//! for refusals). Nothing is loaded at the start. The cost of a request depends on the data that it reads. Source of
+//! every format: `docs/reference/server.md`.
+//!
+//! The rooms, from top to bottom. Each may name only those above it (`SUBROOMS` in `tests/tidy.rs` has the table):
+//!
+//! * `webhook.rs`, `config.rs`: what the operator chooses.
+//! * `http`: requests and answers, who may call, and how many connections and bytes a client may have.
+//! * `live`: the shared state, the open conversations, and the delivery of their events.
+//! * `settings`: settings, profiles, secrets, extensions, and the agent that they make.
+//! * `workspace`: files, commands, repositories and archives.
+//! * `conversation`: conversations, commands to them, and their events.
+//! * `socket`: live events over WebSockets.
+//! * `annals`: the routes that Annals adds to the reference's interface.
+//! * `site`: the web page, the description of the interface, probes and metrics.
 
-mod agent_profiles;
-mod agents;
 mod annals;
-mod app;
-mod archive;
-mod aside;
-mod auth;
-mod bash;
-mod budget;
-mod catalog;
-mod child;
-mod command;
 mod config;
-mod connections;
-mod conversations;
-mod cors;
-mod create;
-mod events;
-mod exposure;
-mod extensions;
-mod failure;
-mod file;
-mod fork;
-mod gate;
-mod gateway;
-mod git;
-mod goal;
-mod heard;
-mod hub;
-mod info;
-mod keep;
-mod launch;
-mod listen;
-mod message;
-mod meta;
-mod meta_profiles;
-mod metrics;
-mod named;
-mod openapi;
-mod opening;
-mod origin;
-mod page;
-mod percent;
-mod piece;
-mod plan;
-mod plugins;
-pub(crate) mod private;
-mod probes;
-mod profiles;
-mod request;
-mod scope;
-mod session;
-mod sessions;
+mod conversation;
+mod http;
+mod live;
 mod settings;
-mod shape;
-mod skills;
+mod site;
 mod socket;
-mod stall;
-mod standins;
-#[cfg(feature = "otel")]
-mod telemetry;
-mod title;
-mod together;
-mod tries;
 mod webhook;
-mod wire;
 mod workspace;
-mod workspaces;
-mod worktree;
-mod zip;
 
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use app::App;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 pub use config::{Config, IDLE_MAX, RUNS_MAX};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-pub use webhook::{WebhookError, WebhookSpec};
 
-/// The maximum size of a request's body, except for uploads. It is enough for a message with pictures.
-const BODY_BYTES_MAX: usize = 32 << 20;
+use self::conversation::{command, conversations, events, gateway};
+use self::http::{auth, cors, listen, origin, request::BODY_BYTES_MAX};
+use self::live::heard;
+pub use self::live::{App, Undelivered};
+use self::settings::extension::{agents, catalog, plugins, skills};
+use self::settings::{agent_profiles, connections, meta_profiles, profiles, tries, workspaces};
+use self::site::{metrics, openapi, page, probes, standins};
+pub use self::webhook::{WebhookError, WebhookSpec};
+#[cfg(feature = "cli")]
+pub(crate) use self::workspace::private;
+use self::workspace::{bash, browser, file, git};
 
 /// Returns all routes of the server, for a host with its own listener.
 pub fn router(app: Arc<App>) -> Router {
@@ -119,15 +78,16 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/llm", catalog::models().merge(connections::routes()))
         .nest("/hooks", catalog::hooks())
         .nest("/workspaces", workspaces::routes())
-        .nest("/auth", workspace::keys())
+        .nest("/auth", browser::keys())
         .nest("/skills", skills::routes())
         .nest("/plugins", plugins::routes())
         .nest("/sub-agents", agents::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn_with_state(Arc::clone(&app), auth::check));
+        .layer(from_fn_with_state(app.shared_config(), auth::check));
     let files = Router::new()
-        .nest("/conversations", workspace::routes())
-        .layer(from_fn_with_state(Arc::clone(&app), workspace::check));
+        .nest("/conversations", browser::routes())
+        .layer(from_fn_with_state(Arc::clone(&app), browser::check));
+    let config = app.shared_config();
     Router::new()
         .merge(probes::routes())
         .merge(metrics::routes())
@@ -138,8 +98,8 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/sockets", socket::routes())
         .fallback(openapi::no_route)
         .method_not_allowed_fallback(openapi::no_method)
-        .layer(from_fn_with_state(Arc::clone(&app), origin::check))
-        .layer(from_fn_with_state(Arc::clone(&app), cors::answer))
+        .layer(from_fn_with_state(Arc::clone(&config), origin::check))
+        .layer(from_fn_with_state(Arc::clone(&config), cors::answer))
         .layer(from_fn(origin::mark))
         .layer(from_fn_with_state(Arc::clone(&app), metrics::measure))
         .with_state(app)
@@ -150,7 +110,8 @@ pub fn router(app: Arc<App>) -> Router {
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Serves requests on `listener` until `shutdown` completes. Running requests then have a few seconds to end. Running
-/// conversations are paused, or interrupted if pausing takes too long.
+/// conversations are paused, or interrupted if pausing takes too long. Afterwards [`App::undelivered`] says what the
+/// collector of telemetry did not get.
 ///
 /// # Errors
 /// An error if the telemetry cannot be started.
@@ -186,27 +147,36 @@ pub async fn serve(
     // Both tasks have been notified of the end.
     let _ended = (ender.await, keeper.await);
     all_closed.cancel();
-    let _ended = telemetry.await;
+    if let Some(undelivered) = telemetry.await {
+        app.record_undelivered(undelivered);
+    }
     Ok(())
 }
 
-/// Sends telemetry to the collector, if one is configured, until `ending` is cancelled.
+/// Starts to send telemetry to the collector, if one is configured, until `ending` is cancelled. The result waits for
+/// the end, and returns what the collector did not get.
 #[cfg(feature = "otel")]
-fn telemetry(app: &Arc<App>, ending: &CancellationToken) -> io::Result<tokio::task::JoinHandle<()>> {
+fn telemetry(
+    app: &Arc<App>,
+    ending: &CancellationToken,
+) -> io::Result<impl Future<Output = Option<Undelivered>> + use<>> {
     let telemetry = app.telemetry().map_err(io::Error::other)?;
     let ending = ending.clone();
-    Ok(tokio::spawn(async move {
-        if let Some(telemetry) = telemetry {
-            telemetry.run(ending).await;
+    let task = tokio::spawn(async move {
+        match telemetry {
+            Some(telemetry) => telemetry.run(ending).await,
+            None => None,
         }
-    }))
+    });
+    // If the task has panicked, the panic was already reported.
+    Ok(async move { task.await.ok().flatten() })
 }
 
 /// Fails if a collector is configured, because this build has no telemetry.
 #[cfg(not(feature = "otel"))]
-fn telemetry(app: &Arc<App>, _: &CancellationToken) -> io::Result<std::future::Ready<()>> {
+fn telemetry(app: &Arc<App>, _: &CancellationToken) -> io::Result<std::future::Ready<Option<Undelivered>>> {
     match &app.config().telemetry {
-        None => Ok(std::future::ready(())),
+        None => Ok(std::future::ready(None)),
         Some(_) => Err(io::Error::other("this build has no telemetry: build it with --features otel")),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Skill, Trigger};
 use crate::event::Json;
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 /// Reads the skills of a list, in its order. Skips skills without a name or without a text. Of several skills with the
 /// same name, only the first is read.

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::event::json::{self, Fault, Raw};
+use crate::json::{self, Fault, Raw};
 
 /// The maximum size of a base-state document, in bytes: 64 MiB.
 pub const DOCUMENT_BYTES_MAX: usize = 64 << 20;

@@ -10,13 +10,13 @@ use super::metrics::Stats;
 use super::pending::Pending;
 use super::status::{Effect, ExecutionStatus};
 use super::title;
-use crate::event::json::Raw;
 use crate::event::tool::TaskItem;
 use crate::event::{
     Action, ActionEvent, Content, ConversationStateUpdateEvent, Event, MessageEvent, Observation, Source,
     Text,
 };
 use crate::ids::EventId;
+use crate::json::Raw;
 
 /// Whether actions wait for the user's confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

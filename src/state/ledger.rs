@@ -156,8 +156,8 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::json::Raw;
     use crate::event::{Given, upcast};
+    use crate::json::Raw;
 
     fn event(payload: &str) -> Event {
         upcast::read(payload, &Given::default()).unwrap().event

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
 use crate::event::foreign::ForeignUsage;
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 /// Tokens of one call, or of several.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

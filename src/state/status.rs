@@ -7,9 +7,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::title::is_blank;
-use crate::event::json::{Object, Raw};
 use crate::event::{Content, Envelope, Event, Given, RejectionSource, Source, kind, transcript};
 use crate::ids::EventId;
+use crate::json::{Object, Raw};
 
 /// The status of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

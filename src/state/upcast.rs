@@ -8,8 +8,7 @@
 use std::borrow::Cow;
 
 use super::base::BaseStateError;
-use crate::event::draft::{Draft, Members};
-use crate::event::json::{self, Raw};
+use crate::json::{self, Draft, Members, Raw};
 
 /// One change of the base state's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

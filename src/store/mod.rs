@@ -1,72 +1,36 @@
 //! The store: one SQLite file with all conversations. Only this module knows the tables of the file.
 //!
-//! The log (`log.rs`) is the source of truth: one row for each event, append-only, with its payload byte for byte.
-//! Beside it there are the base states (`base_state.rs`) and additional data of imports (`origin.rs`), with a chain of
-//! their changes (`change/`). Everything else is derived (`projection/`, `catalogue.rs`). Invariants: an acknowledged
-//! append is durable, complete and in order. Only [`Store::append`] and an import write the log. A reader never waits
-//! for a writer, and a read transaction reads at most one page. `docs/format.md` documents tables and guarantees.
+//! The log (`table/log.rs`) is the source of truth: one row for each event, append-only, with its payload byte for byte.
+//! Beside it there are the base states (`table/base_state.rs`) and additional data of imports (`table/origin.rs`), with
+//! a chain of their changes (`table/change/`). Everything else is derived (`derived/projection/`, `table/catalogue.rs`).
+//! Invariants: an acknowledged append is durable, complete and in order. Only [`Store::append`] and an import write the
+//! log. A reader never waits for a writer, and a read transaction reads at most one page. `docs/format.md` documents
+//! tables and guarantees.
+//!
+//! The rooms, from top to bottom. Each names only rooms below it (`SUBROOMS` in `tests/tidy.rs`):
+//!
+//! * `maintenance`: work on a whole file or conversation: backup, checks, deletion, redaction, upgrade
+//! * `transfer`: imports, copies from another store, files of other programs
+//! * `read`: what a caller reads, SQL of the caller's own included
+//! * `write`: the append, the one writer, the thread that makes projections follow
+//! * `file`: where the file is, how it is opened, its write-ahead log, the signal after a commit
+//! * `derived`: the schema and the projections, which can be made again
+//! * `table`: the tables that hold the truth
+//! * `engine`: SQLite's errors, transactions and memory
+//!
+//! Here are the handle, [`Store`], to which every room adds its methods, and the [`Options`] that all may read.
 
-mod admin;
-mod append;
-mod archive;
-mod arrival;
-mod attachment;
-mod backup;
-mod base_state;
-mod breakdown;
-mod carry;
-mod catalogue;
-mod change;
-mod checkpoint;
-mod database;
-mod delete;
+mod derived;
 mod engine;
-mod examine;
-mod feed;
-mod foreign;
-mod guard;
-mod heads;
-mod history;
-mod import;
-mod kept;
-mod later;
-mod leading;
-mod list;
-mod log;
-mod mark;
+mod file;
+mod maintenance;
 mod options;
-mod origin;
-mod place;
 #[cfg(test)]
 mod plans;
-mod presence;
-mod projected;
-mod projection;
-mod projector;
-mod queue;
 mod read;
-mod redact;
-mod related;
-mod repair;
-mod retention;
-mod retry;
-#[cfg(feature = "aio")]
-mod ringing;
-mod schema;
-mod search;
-mod secrets;
-mod signal;
-mod stay_out;
-mod subscription;
-mod transaction;
-mod tree;
-mod typed;
-mod upgrade;
-mod usage;
-mod verify;
-mod wipe;
-mod write_log;
-mod writer;
+mod table;
+mod transfer;
+mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,68 +40,73 @@ use r2d2::Pool;
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::Connection;
 
-pub use admin::{Act, ActKind, Actor, Receipt};
-pub use append::{Append, Appended, BaseStateChange, Head};
-pub use archive::{ArchiveProgress, ArchiveReport, Archived};
-pub use arrival::Unfinished;
-pub use attachment::Attachment;
-pub use backup::{
+pub use derived::migration::SCHEMA_VERSION;
+pub use derived::projection::{ProjectionStatus, rebuild::RebuildProgress};
+pub use derived::schema::{DerivedObject, ObjectKind, derived_objects};
+#[cfg(feature = "server")]
+pub(crate) use engine::heap::Cancel;
+pub use file::database::APPLICATION_ID;
+pub use file::write_log::{LogReader, WriteLog};
+pub use maintenance::backup::{
     BackupFile, BackupFolder, BackupReport, BackupStep, Changes, Moment, Restoration, Restored,
 };
-pub use base_state::BaseState;
-pub use breakdown::{By, Share};
-pub(crate) use carry::{Beside, Parcel, Step};
-pub use change::ChainEnd;
-pub use database::{APPLICATION_ID, SCHEMA_VERSION};
-pub use delete::Erasure;
-pub(crate) use examine::Bone;
-pub use feed::{FeedEvent, Follower};
-pub(crate) use foreign::{ForeignDatabase, ForeignTable, ForeignValue, NewForeignDatabase};
-#[cfg(feature = "server")]
-pub(crate) use guard::Cancel;
-pub(crate) use guard::nearest;
-pub use guard::{
+pub use maintenance::delete::Erasure;
+pub(crate) use maintenance::examine::Bone;
+pub use maintenance::redact::{Redaction, RedactionReport};
+pub use maintenance::retention::{PrunePlan, PruneRules, Pruned};
+pub use maintenance::secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
+pub use maintenance::upgrade::Upgrade;
+pub use maintenance::verify::{Finding, Verification, VerifyProgress, VerifyStep};
+pub use maintenance::wipe::VacuumReport;
+pub use options::{
+    ATTACHMENT_BYTES_MAX, Actor, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX,
+    TAGS_BYTES_MAX, TITLE_BYTES_MAX,
+};
+pub use read::breakdown::{By, Share};
+pub use read::events::{EventPage, EventQuery, EventRef};
+pub use read::feed::{FeedEvent, Follower};
+pub use read::heads::{ChainHead, ChainLink, Heads};
+pub use read::history::HeadMove;
+pub use read::list::{Conversation, ConversationFilter, ConversationPage, Order};
+pub use read::mark::Mark;
+pub use read::projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
+pub(crate) use read::query::nearest;
+pub use read::query::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
-pub use heads::{ChainHead, ChainLink, Heads};
-pub use history::HeadMove;
-pub(crate) use import::{Arrival, ArrivingFile, Door, LogCopy, Surroundings};
-pub use kept::Part;
-pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
-pub use log::StoredEvent;
-pub use mark::Mark;
-pub use options::{
-    ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX, TAGS_BYTES_MAX,
-    TITLE_BYTES_MAX,
-};
-pub use origin::{Container, Glue, Origin, Problem};
-pub use projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
-pub use projection::{ProjectionStatus, rebuild::RebuildProgress};
-pub use queue::Lead;
-pub use read::{EventPage, EventQuery, EventRef};
-pub use redact::{Redaction, RedactionReport};
-pub use repair::{Mending, Repair};
-pub use retention::{PrunePlan, PruneRules, Pruned};
-pub use schema::{DerivedObject, ObjectKind, derived_objects};
-pub use search::{Hit, SearchFilter};
-pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
-pub use subscription::{SUBSCRIPTION_NAME_BYTES_MAX, Subscription, SubscriptionStatus};
-pub use upgrade::Upgrade;
-pub use usage::ReplyUsage;
-pub use verify::{Finding, Verification, VerifyProgress, VerifyStep};
-pub use wipe::VacuumReport;
-pub use write_log::{LogReader, WriteLog};
-pub use writer::WriteCounts;
+pub use read::search::{Hit, SearchFilter};
+pub use read::subscription::{SUBSCRIPTION_NAME_BYTES_MAX, Subscription, SubscriptionStatus};
+pub use read::usage::ReplyUsage;
+pub use table::admin::{Act, ActKind, Receipt};
+pub use table::archive::{ArchiveProgress, ArchiveReport, Archived};
+pub use table::arrival::Unfinished;
+pub use table::attachment::Attachment;
+pub use table::base_state::{BaseState, BaseStateChange};
+pub use table::change::ChainEnd;
+pub use table::kept::Part;
+pub use table::log::StoredEvent;
+pub use table::origin::{Container, Glue, Origin, Problem};
+pub use table::repair::{Mending, Repair};
+pub(crate) use transfer::carry::{Beside, Parcel, Step};
+pub(crate) use transfer::foreign::{ForeignDatabase, ForeignTable, ForeignValue, NewForeignDatabase};
+pub(crate) use transfer::import::{Arrival, ArrivingFile, Door, LogCopy, Surroundings};
+pub use write::append::{Append, Appended, Head};
+pub use write::queue::Lead;
+pub use write::writer::WriteCounts;
 
 use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;
 use crate::ids::{ConversationId, Sequence};
 use engine::Doing as _;
-use place::Place;
-use presence::Presence;
-use projector::{Compared, Following, Projector};
-use signal::Signal;
-use writer::Writer;
+use file::database;
+use file::place::Place;
+use file::presence::Presence;
+use file::signal::Signal;
+use read::{feed, mark};
+use table::{base_state, catalogue};
+use write::append;
+use write::projector::{Compared, Following, Projector};
+use write::writer::Writer;
 
 /// The minimum time that a reader waits for a connection of the pool, because the connection may have to be opened.
 const POOL_PATIENCE_MIN: Duration = Duration::from_secs(1);
@@ -177,6 +146,8 @@ struct Inner {
     compared: Compared,
     projector: Option<Projector>,
     watch: feed::Watch,
+    #[cfg(feature = "aio")]
+    shared: read::ringing::Shared,
 }
 
 impl Store {
@@ -260,23 +231,21 @@ impl Store {
             }
             _ => None,
         };
-        let watch = feed::Watch::new(uri, flags);
-        let options = options.clone();
-        let compared = Compared::default();
-        let inner = Inner {
+        Ok(Self(Arc::new(Inner {
             place,
-            options,
+            options: options.clone(),
             upgraded_from,
             readers,
             writer,
             presence,
             signal,
             following,
-            compared,
+            compared: Compared::default(),
             projector,
-            watch,
-        };
-        Ok(Self(Arc::new(inner)))
+            watch: feed::Watch::new(uri, flags),
+            #[cfg(feature = "aio")]
+            shared: read::ringing::Shared::new(options),
+        })))
     }
 
     /// Returns the path of the file, or `:memory:`.

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::admin::Actor;
-
 /// The most events in one append.
 pub const BATCH_EVENTS_MAX: usize = 10_000;
 
@@ -34,6 +32,24 @@ pub enum Durability {
     /// A crash of the process, but not of the machine: after a power loss the appends of the last seconds may be gone.
     /// Each is either complete or gone. Many times faster on a slow disk.
     Normal,
+}
+
+/// The user, the host and the program that use a store. The administrative log records them with each act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    /// The user's name in the operating system. `None` if it is not known.
+    pub user: Option<String>,
+    /// The name of the machine.
+    pub host: Option<String>,
+    /// The program and its version.
+    pub program: String,
+}
+
+/// This library, without a user and a host.
+impl Default for Actor {
+    fn default() -> Self {
+        Self { user: None, host: None, program: concat!("annals ", env!("CARGO_PKG_VERSION")).into() }
+    }
 }
 
 /// How to open a store. `Options::default()` is right for most hosts.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::event::Event;
-use crate::event::json::{Object, Raw};
+use crate::json::{Object, Raw};
 
 /// Returns whether two events are equal except for members that every event has of its own, such as the id.
 pub(super) fn same(left: &Event, right: &Event) -> bool {

@@ -4,14 +4,13 @@
 
 use super::arguments::{self, Parameter};
 use super::{Context, RegistryError, Resources, Spec, Tool, ToolError};
-use crate::event::dump::Out;
-use crate::event::json::Raw;
 use crate::event::message::Content;
 use crate::event::model::{CLIENT_ACTION, Field, Map, Reading};
 use crate::event::tool::ClientToolObservation;
 use crate::event::{
     Action, Extra, Json, Observation, Text, ToolAnnotations, ToolDefinition, ToolFields, Unfamiliar,
 };
+use crate::json::{Out, Raw};
 use crate::llm::{Boxed, ToolSchema};
 
 /// The immediate result for the model. The client reports the outcome of the call later, in a message.

@@ -3,9 +3,9 @@
 use super::arguments::{Need, Of, Parameter};
 use super::manual::{Effect, Manual};
 use super::{Context, Resources, Tool, ToolError};
-use crate::event::json::Raw;
 use crate::event::tool::{FinishAction, FinishObservation};
 use crate::event::{Action, Observation, ToolDefinition};
+use crate::json::Raw;
 use crate::llm::{Boxed, ToolSchema};
 
 const DESCRIPTION: &str = "Ends the current task and hands the conversation back to the user.\n\n\

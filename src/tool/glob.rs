@@ -6,10 +6,10 @@ use super::arguments::{Need, Of, Parameter};
 use super::manual::{Effect, Manual};
 use super::search::{Failure, Found, Search, TRUNCATED, folder, pattern};
 use super::{Context, Making, Resources, Tool, ToolError, worker};
-use crate::event::json::Raw;
 use crate::event::message::Content;
 use crate::event::tool::{GlobAction, GlobObservation};
 use crate::event::{Action, Extra, Observation, Text, ToolDefinition};
+use crate::json::Raw;
 use crate::llm::{Boxed, ToolSchema};
 
 const PARAMETERS: &[Parameter] = &[

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::arguments::{Need, Of, Parameter};
 use super::manual::{Effect, Manual};
 use super::{Context, Resources, Tool, ToolError};
-use crate::event::json::Raw;
 use crate::event::message::Content;
 use crate::event::tool::InvokeSkillObservation;
 use crate::event::{Action, Extra, Observation, ToolDefinition};
+use crate::json::Raw;
 use crate::llm::{Boxed, ToolSchema};
 
 const DESCRIPTION: &str = "Calls upon a skill by its name.\n\n\

@@ -2,11 +2,10 @@
 
 use super::ToolError;
 use super::arguments::{self, Parameter};
-use crate::event::dump::Out;
-use crate::event::json::Raw;
 use crate::event::model::{Field, Reading};
 use crate::event::tool::catalogue;
 use crate::event::{Action, Extra, Text, ToolAnnotations, ToolDefinition, ToolFields, Unfamiliar};
+use crate::json::{Out, Raw};
 use crate::llm::ToolSchema;
 
 /// A built-in tool's name, description and arguments.

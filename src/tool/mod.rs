@@ -48,8 +48,8 @@ pub use think::Think;
 use tokio_util::sync::CancellationToken;
 pub use worker::blocking;
 
-use crate::event::json::Raw;
 use crate::event::{Action, Observation, ToolDefinition};
+use crate::json::Raw;
 use crate::llm::{Boxed, ToolSchema};
 use crate::secret::Mask;
 

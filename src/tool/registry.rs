@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::schema::{RiskField, schema_for_model};
 use super::{ClientTool, FileEditor, Finish, Glob, Grep, TaskTracker, Think, Tool, ToolError};
-use crate::event::json::Raw;
 use crate::event::tool::catalogue;
 use crate::event::{Json, Text, ToolDefinition};
+use crate::json::Raw;
 use crate::llm::ToolSchema;
 
 /// One entry of an agent's `tools`: the name of a tool and its parameters.

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::{Context, Secrets, Tool, ToolError};
-use crate::event::dump::Out;
-use crate::event::json::Raw;
 use crate::event::model::{Field, Reading};
 use crate::event::{Action, Observation, Unfamiliar};
+use crate::json::{Out, Raw};
 
 /// How long a tool may take to stop after its call was cancelled. After that it is no longer waited for.
 const STOPPING: Duration = Duration::from_secs(5);

@@ -1,8 +1,7 @@
 //! Adds the two arguments that every tool has to the schema for the model: `security_risk` and `summary`.
 
 use crate::event::Json;
-use crate::event::dump::Out;
-use crate::event::json::Raw;
+use crate::json::{Out, Raw};
 use crate::llm::ToolSchema;
 
 /// Whether the model must estimate the risk of a call.

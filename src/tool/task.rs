@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::arguments::{Need, Of, Parameter};
 use super::manual::{Effect, Manual};
 use super::{Context, Resources, Tool, ToolError};
-use crate::event::json::Raw;
 use crate::event::tool::{TaskAction, TaskObservation};
 use crate::event::{Action, Observation, ToolDefinition};
+use crate::json::Raw;
 use crate::llm::{Boxed, ToolSchema};
 
 const DESCRIPTION: &str = "Gives a task of several steps to an agent of its own, and waits for what it reports.\n\n\

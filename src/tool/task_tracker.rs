@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::arguments::{Inner, Need, Of, Parameter};
 use super::manual::{Effect, Manual};
 use super::{Context, Resources, Tool, ToolError, file, worker};
-use crate::event::json::Raw;
 use crate::event::message::Content;
 use crate::event::model::{Field, Reading};
 use crate::event::tool::{TaskCommand, TaskTrackerAction, TaskTrackerObservation};
 use crate::event::{Action, Extra, Observation, TaskItem, TaskStatus, ToolDefinition, Unfamiliar};
+use crate::json::Raw;
 use crate::llm::{Boxed, ToolSchema};
 use crate::untrusted;
 

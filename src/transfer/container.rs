@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::event::PAYLOAD_BYTES_MAX;
-use crate::event::json::Raw;
+use crate::json::Raw;
 use crate::store::Glue;
 use crate::untrusted;
 

@@ -7,7 +7,7 @@ use super::foreign::{self, recognise::Looks};
 use super::layout;
 use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
-use crate::event::json::{Object, Raw};
+use crate::json::{Object, Raw};
 use crate::untrusted;
 
 /// The number of folder levels that are searched below the given folder.

@@ -1,7 +1,7 @@
 //! Reads the file beside a conversation's base state: `meta.json` (agent-server) or `metadata.json` (V0).
 
-use crate::event::json::{Object, Raw};
 use crate::ids::{CONVERSATION_ID_BYTES_MAX, ConversationId, EVENT_ID_BYTES_MAX, Timestamp};
+use crate::json::{Object, Raw};
 use crate::store::{TAGS_BYTES_MAX, TITLE_BYTES_MAX};
 
 /// The size of the largest such file that is read: 1 MiB. A larger file is only kept as an attachment.

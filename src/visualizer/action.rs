@@ -5,9 +5,9 @@ use super::files::{self, Edit};
 use super::page::{Page, size};
 use super::said::{critic, prose, reasoning_item, thoughts};
 use super::style::{Colour, Line, Style};
-use crate::event::json::Raw;
 use crate::event::tool::{DelegateCommand, TaskCommand, TerminalAction};
 use crate::event::{ACPToolCallEvent, Action, ActionEvent, Risk};
+use crate::json::Raw;
 
 /// Arguments that models must add to every call. They are left out, because the event has members of its own for them.
 const ADDED: &[&str] = &["security_risk", "summary"];

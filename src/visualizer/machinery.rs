@@ -6,12 +6,12 @@ use super::page::{Page, size};
 use super::style::{Colour, Line, Style};
 use super::usage::abbreviated;
 use super::{Face, one_line};
-use crate::event::json::{Object, Raw};
 use crate::event::transcript::{self, Role};
 use crate::event::{
     ConversationStateUpdateEvent, Envelope, ErrorClassification, HookExecutionEvent, LLMCompletionLogEvent,
     SecurityAnalysisEvent, StreamingDeltaEvent, TokenEvent, Unknown,
 };
+use crate::json::{Object, Raw};
 use crate::state::{Stats, Usage};
 
 /// The most columns of a value that is shown in a remark.

@@ -4,12 +4,12 @@ use super::Face;
 use super::files::{self, Change};
 use super::page::{Page, decoded_bytes, size};
 use super::style::{Colour, Line, Style};
-use crate::event::json::Raw;
 use crate::event::tool::{TaskItem, TaskStatus, TerminalObservation, WorkflowStatus};
 use crate::event::{
     AgentErrorEvent, Content, ErrorClassification, FailureKind, Observation, ObservationEvent,
     RejectionSource, UserAction, UserRejectObservation,
 };
+use crate::json::Raw;
 
 /// The longest output that a model receives whole. Of longer output it receives both ends
 /// (`docs/reference/tools.md#terminal`).

@@ -8,7 +8,7 @@ use super::harmless::harmless;
 use super::layout::{cut, expand_tabs, wrap};
 use super::style::{Colour, Line, Style};
 use crate::event::Content;
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 /// The most rows of one line if texts are folded.
 const ROWS_OF_A_LINE: usize = 4;

@@ -1,4 +1,4 @@
-//! Agents that are programs: this test binary once more, playing one.
+//! Agents that are programs (ACP). The program is this test binary, started again in that role.
 
 use std::io::{BufRead as _, Write as _};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::support::stage::{Stage, kinds};
 use crate::support::{assert_sound, child};
 
 fn send(message: &Value) {
-    // The harness writes on the same pipe: a line of its own.
+    // The test harness writes to the same pipe, so the message starts on a new line.
     let mut out = std::io::stdout().lock();
     out.write_all(format!("\n{message}\n").as_bytes()).unwrap();
     out.flush().unwrap();
@@ -30,7 +30,7 @@ fn say(text: &str) {
     update(json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}));
 }
 
-/// In the role of a program it is one.
+/// Acts as an agent program if a role is set. Without a role it does nothing.
 #[test]
 fn a_program_that_is_an_agent() {
     let Some(role) = child::role() else { return };
@@ -61,7 +61,7 @@ fn a_program_that_is_an_agent() {
             }
             Some("session/load") => {
                 seen.push(format!("load {}", params["sessionId"]));
-                // What was said earlier is said again, more than anybody would keep.
+                // The earlier messages are replayed, more of them than a client would buffer.
                 (0..3000).for_each(|_| say("earlier "));
                 answer(id, json!({}));
             }
@@ -151,7 +151,7 @@ fn builder(stage: &Stage, role: &str) -> Builder {
         .secret("TOKEN", Source::given("tok-98765"))
 }
 
-/// What the agent finished with, in order.
+/// The messages of the agent's `finish` actions, in order.
 fn finished(stage: &Stage) -> Vec<String> {
     let events = stage.events();
     let messages = events.iter().filter_map(|event| match event {
@@ -165,7 +165,7 @@ fn finished(stage: &Stage) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_turn_is_told_as_the_reference_tells_it() {
+async fn a_turn_is_recorded_as_the_reference_records_it() {
     let stage = Stage::new([]);
     let conversation = builder(&stage, "server").open().await.unwrap();
     conversation.send_message("Hi.").await.unwrap();
@@ -192,10 +192,10 @@ async fn a_turn_is_told_as_the_reference_tells_it() {
             _ => None,
         })
         .collect();
-    let told: Vec<(&str, Option<&str>)> =
+    let updates: Vec<(&str, Option<&str>)> =
         calls.iter().map(|call| (&*call.tool_call_id, call.status.as_deref())).collect();
     assert_eq!(
-        told,
+        updates,
         [
             ("t1", Some("pending")),
             ("t1", Some("completed")),
@@ -222,7 +222,7 @@ async fn a_turn_is_told_as_the_reference_tells_it() {
 }
 
 #[tokio::test]
-async fn a_session_is_gone_on_with_and_messages_are_answered_one_by_one() {
+async fn a_session_is_resumed_and_messages_are_answered_one_by_one() {
     let stage = Stage::new([]);
     let conversation = builder(&stage, "server").open().await.unwrap();
     conversation.send_message("SEEN").await.unwrap();
@@ -232,14 +232,21 @@ async fn a_session_is_gone_on_with_and_messages_are_answered_one_by_one() {
     let conversation = builder(&stage, "server").open().await.unwrap();
     conversation.send_message("SEEN").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    let told = finished(&stage);
-    assert_eq!(told.len(), 3, "{told:?}");
-    // The program is handed the servers that it can take, and the secrets as variables; it is told of them once.
-    assert!(told[0].contains(r#"\"command\":\"notes\""#) && !told[0].contains("http://h/"), "{told:?}");
-    assert!(told[0].contains("CUSTOM_SECRETS") && told[0].ends_with("true"), "{told:?}");
-    assert_eq!(told[1], "(No response from ACP server)");
-    assert!(told[2].starts_with(r#"["load \"s-1\""]"#) && !told[2].contains("CUSTOM_SECRETS"), "{told:?}");
-    assert!(!told[2].contains("earlier"));
+    let answers = finished(&stage);
+    assert_eq!(answers.len(), 3, "{answers:?}");
+    // The program receives the MCP servers that it supports, and the secrets as environment variables. The prompt names
+    // the secrets only once.
+    assert!(
+        answers[0].contains(r#"\"command\":\"notes\""#) && !answers[0].contains("http://h/"),
+        "{answers:?}"
+    );
+    assert!(answers[0].contains("CUSTOM_SECRETS") && answers[0].ends_with("true"), "{answers:?}");
+    assert_eq!(answers[1], "(No response from ACP server)");
+    assert!(
+        answers[2].starts_with(r#"["load \"s-1\""]"#) && !answers[2].contains("CUSTOM_SECRETS"),
+        "{answers:?}"
+    );
+    assert!(!answers[2].contains("earlier"));
     conversation.close().await.unwrap();
     assert_sound(stage.host.store());
 }
@@ -251,7 +258,7 @@ async fn a_turn_that_fails_is_an_event_and_the_next_one_works() {
     for (text, code) in [("EXPLODE", "ACPPromptError"), ("DIE", "ACPPromptError")] {
         conversation.send_message(text).await.unwrap();
         let error = conversation.run().await.unwrap_err();
-        assert!(matches!(&error, ConversationError::Run { code: told, .. } if told == code), "{error:?}");
+        assert!(matches!(&error, ConversationError::Run { code: actual, .. } if actual == code), "{error:?}");
         assert_eq!(conversation.status(), Error);
     }
     let events = stage.events();
@@ -268,7 +275,7 @@ async fn a_turn_that_fails_is_an_event_and_the_next_one_works() {
     assert_eq!(errors.len(), 2, "{errors:?}");
     conversation.send_message("NOTHING").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    // Silence ends too: a message says so, and nobody is thrown anything.
+    // A silent program runs into the timeout. A message reports it, and `run` returns no error.
     conversation.send_message("HANG").await.unwrap();
     let begun = Instant::now();
     assert_eq!(conversation.run().await.unwrap(), Error);
@@ -295,7 +302,7 @@ async fn an_interrupted_turn_leaves_a_conversation_that_goes_on() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_come_up_is_an_event_of_its_own_kind() {
+async fn an_agent_program_that_fails_to_start_is_recorded_with_its_own_code() {
     for (role, code) in
         [("mute", "ACPStartupTimeout"), ("locked", "ACPAuthRequired"), ("none", "ACPSpawnError")]
     {

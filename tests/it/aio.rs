@@ -1,15 +1,20 @@
-//! The store for async programs: nothing is lost where a future is dropped, and waiting costs no thread.
+//! The store for async programs: a dropped future loses no data, and a waiting future takes no thread.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 use annals::store::EventQuery;
 use annals::{ConversationId, Error, Expected, Options, Position, Sequence, aio};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 
 use crate::support::child::{self, Running};
 use crate::support::events::{event, said};
 use crate::support::{Scratch, assert_sound, conversation};
 
-/// Whatever is waited for comes well before.
+/// The time limit of a wait. A test that passes needs much less.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn open(scratch: &Scratch) -> aio::Store {
@@ -27,7 +32,7 @@ async fn append(store: &aio::Store, talk: &ConversationId, name: &str) {
 }
 
 #[tokio::test]
-async fn events_come_back_and_conflicts_are_told() {
+async fn events_are_read_back_and_conflicts_are_reported() {
     let scratch = Scratch::new();
     let store = aio::Store::open_with(scratch.database(), Options::default()).await.unwrap();
     let talk = conversation("talk");
@@ -37,14 +42,14 @@ async fn events_come_back_and_conflicts_are_told() {
     let stale = store.append(&talk, Expected::Exact(1), vec![said("c", "three")]).await;
     assert!(matches!(stale, Err(Error::Conflict { .. })), "{stale:?}");
     assert_eq!(store.events(&talk, EventQuery::default(), 10).await.unwrap().events.len(), 2);
-    let asked = talk.clone();
-    assert_eq!(store.run(move |store| store.conversation(&asked)).await.unwrap().event_count, 2);
+    let id = talk.clone();
+    assert_eq!(store.run(move |store| store.conversation(&id)).await.unwrap().event_count, 2);
     assert_sound(store.blocking());
 }
 
-/// Futures are dropped at every point that they can be dropped at: after each poll.
+/// Each future is dropped after zero to three polls, because a future can only be dropped between polls.
 #[tokio::test]
-async fn a_page_that_was_dropped_comes_again() {
+async fn a_dropped_page_is_delivered_again() {
     let scratch = Scratch::new();
     let store = open(&scratch);
     let talk = conversation("talk");
@@ -53,7 +58,7 @@ async fn a_page_that_was_dropped_comes_again() {
     for number in 0..20 {
         append(&store, &talk, &format!("e{number:02}")).await;
         for polls in 0..4 {
-            // Polled that often, and dropped.
+            // Poll it that many times, then drop it.
             let mut dropped = Box::pin(feed.next_page(1));
             for _ in 0..polls {
                 let waker = std::task::Waker::noop();
@@ -75,7 +80,7 @@ async fn a_page_that_was_dropped_comes_again() {
 }
 
 #[tokio::test]
-async fn an_append_that_was_dropped_is_stored_whole_or_not_at_all_and_can_be_repeated() {
+async fn a_dropped_append_is_stored_whole_or_not_at_all_and_can_be_repeated() {
     let scratch = Scratch::new();
     let store = open(&scratch);
     let talk = conversation("talk");
@@ -92,31 +97,230 @@ async fn an_append_that_was_dropped_is_stored_whole_or_not_at_all_and_can_be_rep
     assert_sound(store.blocking());
 }
 
-#[tokio::test]
-async fn a_thousand_followers_wait_without_threads_and_all_get_the_event() {
+/// The names of this process's threads. `None` if the system does not list them.
+fn threads() -> Option<Vec<String>> {
+    let tasks = std::fs::read_dir("/proc/self/task").ok()?;
+    // A thread that ends meanwhile has no name.
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        Some(std::fs::read_to_string(task.ok()?.path().join("comm")).ok()?.trim_end().to_owned())
+    };
+    Some(tasks.filter_map(name).collect())
+}
+
+/// A runtime with one thread, and at most `blocking` threads that may block and end as soon as they have no work.
+fn runtime(blocking: usize) -> Runtime {
+    let idle = Duration::from_millis(1);
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().max_blocking_threads(blocking).thread_keep_alive(idle).build().unwrap()
+}
+
+/// The test runs in a process of its own, where no other test starts threads.
+#[test]
+fn a_thousand_followers_wait_without_threads_and_all_get_the_event() {
+    const TEST: &str = "aio::a_thousand_followers_wait_without_threads_and_all_get_the_event";
+    const FOLLOWERS: usize = 1000;
+    let Some(role) = child::role() else {
+        let scratch = Scratch::new();
+        Running::start(child::command(TEST, "followers", &scratch.database())).finish();
+        return;
+    };
+    runtime(512).block_on(async {
+        let options = Options { pool_size: 1, ..Options::default() };
+        let store = aio::Store::open_with(role.database, options).await.unwrap();
+        let talk = conversation("talk");
+        append(&store, &talk, "first").await;
+        let head = store.blocking().head().unwrap();
+        let before = threads();
+        let begun = Arc::new(AtomicUsize::new(0));
+        let followers: Vec<_> = (0..FOLLOWERS)
+            .map(|_| {
+                let (mut feed, begun) = (store.follow(head), Arc::clone(&begun));
+                tokio::spawn(async move {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    next(&mut feed, 10).await
+                })
+            })
+            .collect();
+        while begun.load(Ordering::Relaxed) < FOLLOWERS {
+            tokio::task::yield_now().await;
+        }
+        // There is one permit, given in the order of the requests. So each follower has now read the log once.
+        store.run(|_| Ok(())).await.unwrap();
+        for _ in 0..FOLLOWERS {
+            tokio::task::yield_now().await;
+        }
+        assert!(followers.iter().all(|follower| !follower.is_finished()), "a follower got an event early");
+        // The runtime's threads end soon after their work. The watch may stay.
+        let read = Instant::now();
+        while let (Some(before), Some(now)) = (&before, threads()) {
+            if now.len() <= before.len() + 1 {
+                break;
+            }
+            assert!(read.elapsed() < PATIENCE, "{before:?}, and with the followers {now:?}");
+            tokio::task::yield_now().await;
+        }
+        append(&store, &talk, "second").await;
+        for follower in followers {
+            assert_eq!(follower.await.unwrap(), ["second"]);
+        }
+        drop(store);
+        let dropped = Instant::now();
+        while threads().is_some_and(|names| names.iter().any(|name| name.starts_with("annals-"))) {
+            assert!(dropped.elapsed() < PATIENCE, "a closed store still has threads: {:?}", threads());
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// The test runs in a process of its own, where no other test starts threads.
+#[test]
+fn a_follower_opens_its_connection_on_a_thread_that_may_block() {
+    const TEST: &str = "aio::a_follower_opens_its_connection_on_a_thread_that_may_block";
+    let Some(role) = child::role() else {
+        let scratch = Scratch::new();
+        Running::start(child::command(TEST, "follower", &scratch.database())).finish();
+        return;
+    };
+    runtime(1).block_on(async {
+        let store = aio::Store::open_with(role.database, Options::default()).await.unwrap();
+        let (begin, begun) = oneshot::channel();
+        let (release, released) = mpsc::channel();
+        let busy = tokio::task::spawn_blocking(move || {
+            begin.send(()).unwrap();
+            released.recv().unwrap();
+        });
+        begun.await.unwrap();
+        // The only blocking thread is busy. So opening a connection and starting the watch must wait.
+        let before = threads();
+        let mut feed = store.follow(Position::START);
+        let mut waiting = Box::pin(next(&mut feed, 10));
+        for _ in 0..10 {
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            tokio::task::yield_now().await;
+        }
+        if let (Some(before), Some(now)) = (before, threads()) {
+            assert!(now.len() <= before.len(), "{before:?}, and with the follower {now:?}");
+        }
+        release.send(()).unwrap();
+        busy.await.unwrap();
+        append(&store, &conversation("talk"), "a").await;
+        assert_eq!(waiting.await, ["a"]);
+    });
+}
+
+/// A blocking append waits for the commit of the appends before it. That commit must not need the blocked thread.
+#[test]
+fn appends_are_committed_even_if_every_blocking_thread_waits_for_one() {
     let scratch = Scratch::new();
-    let store = open(&scratch);
-    let talk = conversation("talk");
-    append(&store, &talk, "first").await;
-    let head = store.blocking().head().unwrap();
-    let followers: Vec<_> = (0..1000)
-        .map(|_| {
-            let mut feed = store.follow(head);
-            tokio::spawn(async move { next(&mut feed, 10).await })
-        })
-        .collect();
-    // All of them have looked once and wait: none has finished, and what reads is bounded by the pool.
-    for _ in 0..50 {
-        tokio::task::yield_now().await;
-    }
-    append(&store, &talk, "second").await;
-    for follower in followers {
-        assert_eq!(follower.await.unwrap(), ["second"]);
-    }
+    let runtime = runtime(1);
+    let in_time = runtime.block_on(async {
+        let store = open(&scratch);
+        let talk = conversation("talk");
+        let (begin, begun) = oneshot::channel();
+        let (release, released) = mpsc::channel();
+        let (blocking, theirs) = (store.blocking().clone(), talk.clone());
+        let busy = tokio::task::spawn_blocking(move || {
+            begin.send(()).unwrap();
+            released.recv().unwrap();
+            blocking.append(&theirs, Expected::Any, &[said("theirs", "text")]).unwrap();
+        });
+        begun.await.unwrap();
+        // This append is the first in the queue, so it needs a thread that commits.
+        let mut ours = Box::pin(append(&store, &talk, "ours"));
+        let polled = ours.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        release.send(()).unwrap();
+        let both = async {
+            if polled.is_pending() {
+                ours.await;
+            }
+            busy.await.unwrap();
+            assert_eq!(store.blocking().conversation(&talk).unwrap().event_count, 2);
+        };
+        tokio::time::timeout(PATIENCE, both).await.is_ok()
+    });
+    // If the appends wait for each other, this test must fail instead of waiting for them.
+    runtime.shutdown_background();
+    assert!(in_time, "the two appends wait for each other");
+}
+
+#[test]
+fn all_handles_of_a_store_share_its_bound() {
+    let scratch = Scratch::new();
+    let options = Options { pool_size: 1, ..Options::default() };
+    let store = annals::Store::open_with(scratch.database(), &options).unwrap();
+    let (one, other) = (aio::Store::from(store.clone()), aio::Store::from(store));
+    runtime(2).block_on(async {
+        let (begin, begun) = oneshot::channel();
+        let (release, released) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let first = tokio::spawn(async move {
+            let work = move |_: &annals::Store| {
+                begin.send(()).unwrap();
+                released.recv().unwrap();
+                Ok(())
+            };
+            one.run(work).await
+        });
+        begun.await.unwrap();
+        // The first has one of the two threads, and the only permit.
+        let mut second = Box::pin(other.run(move |_| {
+            tell.send(()).unwrap();
+            Ok(())
+        }));
+        assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        // The other thread takes its work in order: had it work of the second, that would be done now.
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
+        assert!(told.try_recv().is_err(), "both ran at once");
+        release.send(()).unwrap();
+        second.await.unwrap();
+        first.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_handle_is_closed_on_a_thread_that_may_block_and_the_last_one_closes_the_file() {
+    let scratch = Scratch::new();
+    let log = scratch.path("annals.db-wal");
+    runtime(1).block_on(async {
+        let store = open(&scratch);
+        append(&store, &conversation("talk"), "a").await;
+        store.clone().close().await;
+        assert!(log.exists(), "another handle is left");
+        let (begin, begun) = oneshot::channel();
+        let (release, released) = mpsc::channel();
+        let busy = tokio::task::spawn_blocking(move || {
+            begin.send(()).unwrap();
+            released.recv().unwrap();
+        });
+        begun.await.unwrap();
+        let mut closing = Box::pin(store.close());
+        assert!(closing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(log.exists(), "the only thread that may block is busy");
+        release.send(()).unwrap();
+        busy.await.unwrap();
+        closing.await;
+        assert!(!log.exists(), "the last connection removes the log");
+    });
 }
 
 #[tokio::test]
-async fn kinds_and_subscriptions_work_as_without_async() {
+async fn an_old_handle_cannot_acknowledge_for_a_recreated_subscription() {
+    let scratch = Scratch::new();
+    let store = open(&scratch);
+    append(&store, &conversation("talk"), "a").await;
+    let mut old = store.subscription("mailer").await.unwrap();
+    assert_eq!(old.next_page(10).await.unwrap().len(), 1);
+    assert!(store.run(|store| store.delete_subscription("mailer")).await.unwrap());
+    let mut new = store.subscription("mailer").await.unwrap();
+    let refused = old.acknowledge().await;
+    assert!(matches!(refused, Err(Error::StaleSubscription { .. })), "{refused:?}");
+    assert_eq!(new.next_page(10).await.unwrap()[0].event.id.as_str(), "a");
+    new.acknowledge().await.unwrap();
+    assert_eq!(store.run(|store| store.subscriptions()).await.unwrap()[0].position, Position(1));
+}
+
+#[tokio::test]
+async fn kinds_and_subscriptions_work_as_in_the_blocking_store() {
     let scratch = Scratch::new();
     let store = open(&scratch);
     let talk = conversation("talk");
@@ -148,7 +352,7 @@ async fn another_process_appends_and_a_waiting_follower_gets_it() {
     let store = open(&scratch);
     let mut feed = store.follow(Position::START);
     let mut waiting = Box::pin(next(&mut feed, 10));
-    // It reads the empty log, and waits.
+    // The follower reads the empty log and waits.
     for _ in 0..100 {
         let polled = tokio::time::timeout(Duration::from_millis(1), &mut waiting).await;
         assert!(polled.is_err(), "nothing was appended yet");

@@ -1,4 +1,4 @@
-//! What auditors ask and a column answers: whether a call is live, who it was for, how it came out, why it failed.
+//! Columns that answer auditors' questions: whether a call is live, for which user it was, its outcome, why it failed.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ fn goldens(scratch: &Scratch) -> Store {
 }
 
 #[test]
-fn a_call_is_live_where_head_can_be_reached_from_it() {
+fn a_call_is_live_if_head_descends_from_it() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -59,7 +59,7 @@ fn a_call_is_live_where_head_can_be_reached_from_it() {
 }
 
 #[test]
-fn the_goldens_calls_are_live_as_their_branches_say() {
+fn calls_of_the_goldens_are_live_if_their_branch_is_active() {
     let scratch = Scratch::new();
     let store = goldens(&scratch);
     let wrong = "SELECT position FROM tool_calls WHERE is_live <> (position IN (SELECT position FROM active_branches))
@@ -71,7 +71,7 @@ fn the_goldens_calls_are_live_as_their_branches_say() {
 }
 
 #[test]
-fn an_outcome_is_what_replaying_the_branch_says() {
+fn an_outcome_equals_the_replay_of_the_branch() {
     let scratch = Scratch::new();
     let store = goldens(&scratch);
     let mut seen = 0;
@@ -96,7 +96,7 @@ fn an_outcome_is_what_replaying_the_branch_says() {
     assert!(seen >= 8, "{seen}");
 }
 
-/// The words that `classify.rs` knows: codes and what details say.
+/// Returns the string literals of `classify.rs`: codes, and words of details.
 fn words() -> BTreeSet<String> {
     let source = include_str!("../../src/event/classify.rs").split("#[cfg(test)]").next().unwrap();
     let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -108,7 +108,7 @@ fn words() -> BTreeSet<String> {
 }
 
 #[test]
-fn an_error_that_says_no_class_has_the_one_that_annals_gives_it() {
+fn an_error_without_a_class_gets_the_class_that_annals_computes() {
     let words = words();
     assert!(words.len() > 60, "{}", words.len());
     let mut cases = vec![("".to_owned(), "".to_owned()), ("RuntimeError".to_owned(), "who knows".to_owned())];
@@ -118,7 +118,7 @@ fn an_error_that_says_no_class_has_the_one_that_annals_gives_it() {
             cases.push((code.to_owned(), format!("It said: {} (12)", word.to_uppercase())));
         }
     }
-    // Two of them in one detail: the order decides.
+    // Two words in one detail: the order of the rules decides.
     let two: Vec<&String> = words.iter().collect();
     cases.extend(two.windows(2).map(|two| ("X".to_owned(), format!("{} {}", two[1], two[0]))));
     let scratch = Scratch::new();
@@ -134,21 +134,21 @@ fn an_error_that_says_no_class_has_the_one_that_annals_gives_it() {
     for batch in events.chunks(100) {
         store.append(&conversation("talk"), Expected::Any, batch).unwrap();
     }
-    let told = rows(&store, "SELECT class FROM errors ORDER BY position");
-    assert_eq!(told.len(), cases.len());
-    for (row, (code, detail)) in told.iter().zip(&cases) {
+    let classes = rows(&store, "SELECT class FROM errors ORDER BY position");
+    assert_eq!(classes.len(), cases.len());
+    for (row, (code, detail)) in classes.iter().zip(&cases) {
         let class = ErrorClassification::classify(code, detail);
         assert_eq!(row[0], text(class.kind.as_str()), "{code:?} {detail:?}");
     }
     let own = json!({"source": "environment", "code": "KeyError", "detail": "", "classification": {"kind": "quota"}});
     let own = [event("own", "ConversationErrorEvent", own)];
     store.append(&conversation("other"), Expected::Empty, &own).unwrap();
-    let told = rows(&store, "SELECT class FROM errors WHERE conversation_id = 'other'");
-    assert_eq!(told, [[text("quota")]]);
+    let own_class = rows(&store, "SELECT class FROM errors WHERE conversation_id = 'other'");
+    assert_eq!(own_class, [[text("quota")]]);
 }
 
 #[test]
-fn a_conversation_says_who_it_was_for_and_its_files_have_a_number() {
+fn conversations_have_a_user_id_and_attachments_have_a_rowid() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     for (name, meta) in [("ada", r#"{"user_id": "ada"}"#), ("odd", "{no json"), ("none", "{}")] {
@@ -160,15 +160,15 @@ fn a_conversation_says_who_it_was_for_and_its_files_have_a_number() {
         std::fs::write(folder.join("meta.json"), meta).unwrap();
         Importer::new(&store, Default::default()).import(&folder, &mut |_| ()).unwrap();
     }
-    let told = rows(&store, "SELECT user_id FROM conversations ORDER BY user_id");
-    assert_eq!(told, [[SqlValue::Null], [SqlValue::Null], [text("ada")]]);
+    let users = rows(&store, "SELECT user_id FROM conversations ORDER BY user_id");
+    assert_eq!(users, [[SqlValue::Null], [SqlValue::Null], [text("ada")]]);
     let same = "SELECT count(*) FROM attachments AS a JOIN attachments AS b USING (rowid)
                 WHERE a.sha256 <> b.sha256 OR typeof(a.rowid) <> 'integer'";
     assert_eq!(rows(&store, same), [[SqlValue::Integer(0)]]);
 }
 
-/// The statements of a document's commands: `annals query "SELECT …"`.
-fn asked(document: &str) -> Vec<&str> {
+/// Returns the SQL statements of a document's commands `annals query "SELECT …"`.
+fn sql_statements(document: &str) -> Vec<&str> {
     let commands = document.lines().filter_map(|line| line.split_once("query \"")).map(|(_, rest)| rest);
     let quoted = commands.filter_map(|rest| rest.split('"').next());
     quoted.filter(|sql| sql.starts_with("SELECT") && !sql.contains("FROM event\"")).collect()
@@ -178,7 +178,7 @@ fn asked(document: &str) -> Vec<&str> {
 fn the_queries_of_the_documents_are_answered() {
     let scratch = Scratch::new();
     let store = goldens(&scratch);
-    let statements = asked(include_str!("../../docs/query.md"));
+    let statements = sql_statements(include_str!("../../docs/query.md"));
     assert!(statements.len() >= 7, "{statements:?}");
     for sql in statements {
         let given = [("id".to_owned(), text("my-task-123"))];

@@ -1,4 +1,4 @@
-//! The contract of an append: what a writer expects, retries, parents, all or nothing, limits.
+//! The contract of an append: expectations, retries, parents, atomicity and limits.
 
 use annals::event::PayloadError;
 use annals::event::envelope::MEMBER_BYTES_MAX;
@@ -28,7 +28,7 @@ fn place(sequence: u64, position: u64, known: bool) -> Appended {
 }
 
 #[test]
-fn every_expectation_is_met_or_answered_with_both_numbers() {
+fn every_expectation_is_met_or_rejected_with_both_numbers() {
     for (length, expected, met) in [
         (0, Expected::Any, true),
         (0, Expected::Empty, true),
@@ -62,7 +62,7 @@ fn every_expectation_is_met_or_answered_with_both_numbers() {
 }
 
 #[test]
-fn a_retry_with_the_same_bytes_is_answered_with_where_the_events_are() {
+fn a_retry_with_the_same_bytes_returns_the_places_of_the_events() {
     let store = memory();
     let talk = conversation("talk");
     let batch = [said("a", "one"), answered("b", "two")];
@@ -94,7 +94,7 @@ fn a_known_id_with_other_bytes_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_batch_that_is_half_known_appends_the_rest() {
+fn a_batch_with_known_events_appends_only_the_new_ones() {
     let store = memory();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[pause("a"), pause("b")]).unwrap();
@@ -103,13 +103,13 @@ fn a_batch_that_is_half_known_appends_the_rest() {
     assert_eq!(places, [place(1, 2, true), place(2, 3, false), place(0, 1, true), place(3, 4, false)]);
     assert_eq!(event_ids(&store, &talk), ["a", "b", "c", "d"]);
 
-    // Who says how long the conversation was has to be right about what is new.
+    // If a batch has new events, an exact expectation must equal the length of the conversation.
     let stale = Error::Conflict { conversation: talk.clone(), expected: Expected::Exact(2), actual: 4 };
     assert_error(store.append(&talk, Expected::Exact(2), &[pause("c"), pause("e")]), &stale);
 }
 
 #[test]
-fn an_event_that_stands_in_a_batch_twice_is_appended_once() {
+fn an_event_that_is_in_a_batch_twice_is_appended_once() {
     let store = memory();
     let talk = conversation("talk");
     let places = store.append(&talk, Expected::Any, &[pause("a"), pause("a"), pause("b")]).unwrap();
@@ -120,7 +120,7 @@ fn an_event_that_stands_in_a_batch_twice_is_appended_once() {
 }
 
 #[test]
-fn one_event_id_may_stand_in_many_conversations() {
+fn one_event_id_may_be_in_many_conversations() {
     let store = memory();
     for name in ["source", "fork"] {
         let talk = conversation(name);
@@ -165,7 +165,7 @@ fn a_batch_is_written_whole_or_not_at_all() {
     assert_eq!(store.conversation(&talk).unwrap(), before);
     assert_eq!(event_ids(&store, &talk), ["a"]);
 
-    // What was refused took no place.
+    // The rejected batch took no sequence and no position.
     let places = store.append(&talk, Expected::Exact(1), &[said("b", "two")]).unwrap();
     assert_eq!(places, [place(1, 2, false)]);
     assert_sound(&store);
@@ -232,7 +232,7 @@ fn head_catalogue_and_base_state_move_with_the_events() {
 }
 
 #[test]
-fn events_stay_out_where_head_or_base_state_cannot_move() {
+fn no_event_is_appended_if_head_or_base_state_cannot_change() {
     let store = memory();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[pause("a")]).unwrap();
@@ -251,12 +251,12 @@ fn events_stay_out_where_head_or_base_state_cannot_move() {
         &Error::UnknownEvent { conversation: talk.clone(), event: "gone".into() },
     );
     assert_eq!(store.conversation(&talk).unwrap(), before);
-    assert_eq!(store.base_state(&talk).unwrap(), None, "no base state came to be on the way");
+    assert_eq!(store.base_state(&talk).unwrap(), None, "no base state was created");
     assert_eq!(event_ids(&store, &talk), ["a"]);
 }
 
 #[test]
-fn head_follows_every_event_but_a_state_update() {
+fn head_follows_every_event_except_a_state_update() {
     let store = memory();
     let talk = conversation("talk");
     let head = || {
@@ -272,7 +272,7 @@ fn head_follows_every_event_but_a_state_update() {
     store.append(&talk, Expected::Any, &[updated("d", "x", json!(2))]).unwrap();
     assert_eq!(head(), (None, true));
     store.set_head(&talk, Head::At(id("c"))).unwrap();
-    assert_eq!(head(), (Some("c".into()), false), "a person may put HEAD anywhere");
+    assert_eq!(head(), (Some("c".into()), false), "set_head may choose any event");
     store.append(&talk, Expected::Any, &[event("e", "SomethingNew", json!({}))]).unwrap();
     assert_eq!(head(), (Some("e".into()), false));
     assert_error(
@@ -310,7 +310,7 @@ fn payloads_come_back_byte_for_byte() {
 }
 
 #[test]
-fn what_cannot_be_an_event_is_refused_at_the_door() {
+fn invalid_events_are_rejected_by_the_parser() {
     let id_error = |error: IdError| PayloadError::Id(error);
     let megabyte = "x".repeat(1_000_000);
     assert_eq!(
@@ -375,7 +375,7 @@ fn ids_of_conversations_are_checked_before_they_reach_the_store() {
     assert_eq!(refused("a\0"), IdError::Character { character: '\0', at: 1 });
     assert_eq!(refused("a\nb"), IdError::Character { character: '\n', at: 1 });
 
-    // Two dots that lead nowhere are a name like any other.
+    // Two dots within a name are allowed, because they do not name a parent folder.
     let store = memory();
     let dots = conversation("..a..");
     store.append(&dots, Expected::Any, &[pause("../../etc/passwd")]).unwrap();
@@ -428,7 +428,7 @@ fn a_page_is_never_longer_than_its_limit() {
 }
 
 #[test]
-fn a_store_that_may_only_be_read_refuses_to_append() {
+fn a_read_only_store_refuses_to_append() {
     let scratch = crate::support::Scratch::new();
     let talk = conversation("talk");
     scratch.open().append(&talk, Expected::Any, &[pause("a")]).unwrap();

@@ -1,4 +1,4 @@
-//! Nobody but Annals changes the log, whatever statement another program tries and however it is set up.
+//! Only Annals can change the log, whatever statement another program runs and whatever its settings are.
 
 use annals::Expected;
 use annals::state::base::FieldChange;
@@ -33,9 +33,9 @@ fn attacks() -> Vec<String> {
     for verb in
         ["INSERT", "INSERT OR REPLACE", "REPLACE", "INSERT OR IGNORE", "INSERT OR FAIL", "INSERT OR ROLLBACK"]
     {
-        attacks.push(copy(verb, "9", "2", "'new'")); // one more, where the next should be
-        attacks.push(copy(verb, "9", "7", "'new'")); // behind a gap
-        attacks.push(copy(verb, "1", "2", "'new'")); // in the place of another: by position,
+        attacks.push(copy(verb, "9", "2", "'new'")); // a new event in the next place
+        attacks.push(copy(verb, "9", "7", "'new'")); // a new event after a gap
+        attacks.push(copy(verb, "1", "2", "'new'")); // replaces another event: by position,
         attacks.push(copy(verb, "9", "1", "'new'")); // by sequence,
         attacks.push(copy(verb, "9", "2", "id")); // by id
     }
@@ -54,7 +54,7 @@ fn connect(scratch: &Scratch, recursive_triggers: bool) -> Connection {
 }
 
 #[test]
-fn another_program_can_neither_change_nor_take_nor_add_an_event() {
+fn another_program_can_neither_change_nor_remove_nor_add_an_event() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -74,7 +74,7 @@ fn another_program_can_neither_change_nor_take_nor_add_an_event() {
     assert_eq!(all_events(&store, &talk), before);
     assert_sound(&store);
 
-    // Annals itself still can.
+    // Annals itself can still append.
     store.append(&talk, Expected::Exact(2), &[said("c", "three")]).unwrap();
     assert_sound(&store);
 }

@@ -1,4 +1,4 @@
-//! Archives: whatever anyone asks through Annals, the answer is that of before, and every byte comes back.
+//! Archives: archiving changes no answer of Annals, and unarchiving restores every byte.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::support::{Scratch, all_events, assert_sound, conversation, number, ro
 
 const GOLDENS: [&str; 3] = ["conversations", "corrupt", "legacy"];
 
-/// Every conversation of the goldens.
+/// Imports the goldens and returns their conversations.
 fn goldens(store: &Store) -> Vec<ConversationId> {
     for golden in GOLDENS {
         Importer::new(store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
@@ -30,7 +30,7 @@ fn ids(store: &Store) -> Vec<ConversationId> {
     page.conversations.into_iter().map(|one| one.id).collect()
 }
 
-/// The canary in a conversation, so often that a dictionary has to learn it.
+/// Plants the canary in a conversation so often that the dictionary contains it.
 fn plant_often(scratch: &Scratch, store: &Store) -> ConversationId {
     let id = plant(scratch, store);
     let say = |round: usize| {
@@ -54,7 +54,7 @@ fn export(scratch: &Scratch, store: &Store, ids: &[ConversationId], to: &str) ->
     folder::read(&scratch.path(to))
 }
 
-/// A view's rows, as a query answers them; what says that something is archived is left out.
+/// A view's rows, as a query returns them, without the columns about archives.
 fn view(store: &Store, name: &str) -> String {
     let view = VIEWS.iter().find(|view| view.name == name).unwrap();
     let columns: Vec<&str> =
@@ -68,7 +68,7 @@ fn view(store: &Store, name: &str) -> String {
     format!("{:#?}", answer.rows)
 }
 
-/// All answers there are, by question.
+/// All answers of the store, by question.
 fn answers(store: &Store, ids: &[ConversationId]) -> BTreeMap<String, String> {
     let mut answers = BTreeMap::new();
     for name in
@@ -116,7 +116,7 @@ fn answers(store: &Store, ids: &[ConversationId]) -> BTreeMap<String, String> {
 fn assert_same_answers(after: &BTreeMap<String, String>, before: &BTreeMap<String, String>) {
     let differ = |(question, answer): &(&String, &String)| after.get(*question) != Some(*answer);
     let questions: Vec<_> = before.iter().filter(differ).map(|(question, _)| question).collect();
-    assert!(questions.is_empty() && after.len() == before.len(), "other answers to {questions:?}");
+    assert!(questions.is_empty() && after.len() == before.len(), "the answers differ for {questions:?}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn archived_goldens_answer_as_before_and_come_back_byte_for_byte() {
 }
 
 #[test]
-fn what_was_archived_goes_on_and_is_archived_again() {
+fn an_archived_conversation_can_continue_and_be_archived_again() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -175,7 +175,7 @@ fn what_was_archived_goes_on_and_is_archived_again() {
     let report = archive(&store, std::slice::from_ref(&talk));
     assert_eq!((report.conversations, report.events, report.dictionary_bytes), (1, 3, 0));
 
-    // A retry of what is archived is known, other bytes of the same id are not.
+    // A retry of archived events is recognized. Another payload with the same id is rejected.
     let places = store.append(&talk, Expected::Any, &first).unwrap();
     assert!(places.iter().all(|place| place.known));
     assert!(matches!(
@@ -206,7 +206,7 @@ fn what_was_archived_goes_on_and_is_archived_again() {
 }
 
 #[test]
-fn other_programs_see_stubs_and_no_view_fails_them() {
+fn other_programs_see_stubs_and_can_read_every_view() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let ids = goldens(&store);
@@ -222,7 +222,7 @@ fn other_programs_see_stubs_and_no_view_fails_them() {
     for view in VIEWS {
         rows(&db, &format!("SELECT * FROM {} LIMIT 1000", view.name));
     }
-    // What stands in columns and tables of its own is still told.
+    // Values that have their own columns and tables are still readable.
     assert!(number(&db, "SELECT count(*) FROM tool_calls WHERE outcome = 'ok' AND path IS NOT NULL") > 0);
     assert_eq!(
         number(&db, "SELECT sum(payload_bytes) FROM events"),
@@ -246,31 +246,17 @@ fn a_second_archive_uses_the_dictionary_of_the_first() {
 }
 
 #[test]
-fn nothing_redacted_or_erased_stays_in_a_dictionary() {
+fn redacted_text_does_not_stay_in_a_dictionary() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let mut ids = goldens(&store);
     let id = plant_often(&scratch, &store);
     ids.push(id.clone());
     archive(&store, &ids);
-    eprintln!(
-        "{:?}",
-        rows(
-            &scratch.foreign(),
-            "SELECT count(*), sum(bytes), sum(octet_length(content)) FROM archived_payload"
-        )
-    );
     assert!(count_bytes(&scratch.database(), BEGINNING) > 0);
-    eprintln!(
-        "{:?}",
-        rows(
-            &scratch.foreign(),
-            "SELECT key, length(content), instr(content, CAST('zqcanary' AS BLOB)), instr(content, CAST('deploy' AS BLOB)) FROM archive_dictionary"
-        )
-    );
     let content =
         "SELECT count(*) FROM archive_dictionary WHERE instr(content, CAST('zqcanary' AS BLOB)) > 0";
-    assert_eq!(number(&scratch.foreign(), content), 1, "the dictionary has not learnt what it should forget");
+    assert_eq!(number(&scratch.foreign(), content), 1, "the dictionary does not contain the canary");
 
     let finder = Finder::expression(CANARY).unwrap();
     let report =
@@ -298,7 +284,7 @@ fn erased_and_deleted_conversations_leave_the_archive() {
             assert!(store.erase(&id, "a test").unwrap().log_emptied);
         } else {
             store.delete(&id).unwrap();
-            // Only a vacuum compresses anew what a dictionary that knew it was used for.
+            // Only a vacuum replaces a dictionary that was trained on the deleted text, and recompresses its payloads.
             store.vacuum().unwrap();
         }
         assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0, "{how}");
@@ -325,14 +311,14 @@ fn a_redacted_conversation_can_be_archived_and_still_verifies() {
     assert_eq!(all_events(&store, &id), before);
     let seen = store.verify(None, &mut |_| ()).unwrap();
     assert_eq!((seen.findings, seen.redacted), (Vec::new(), 4));
-    // The folder it came from brings nothing back.
+    // A second import of the source folder restores nothing.
     let report = planted::import(&scratch, &store, &planted::tree());
     assert_eq!((report.status, report.added), (ImportStatus::Unchanged, 0));
     assert_eq!(found(&store), 0);
 }
 
 #[test]
-fn damage_to_an_archive_is_found_and_told() {
+fn damage_to_an_archive_is_found_and_reported() {
     let damages = [
         ("UPDATE archived_payload SET content = x'00' WHERE position = 2", "cannot be decompressed"),
         (
@@ -348,7 +334,7 @@ fn damage_to_an_archive_is_found_and_told() {
         ("DELETE FROM archived_payload WHERE position = 2", "its hash does not follow"),
         ("UPDATE archive_dictionary SET content = zeroblob(5000)", "cannot be"),
     ];
-    for (damage, told) in damages {
+    for (damage, expected) in damages {
         let scratch = Scratch::new();
         let store = scratch.open_still();
         let coding = folder::golden("conversations/coding-task");
@@ -356,8 +342,8 @@ fn damage_to_an_archive_is_found_and_told() {
         archive(&store, &ids(&store));
         scratch.foreign().execute_batch(damage).unwrap();
         let findings = store.verify(None, &mut |_| ()).unwrap().findings;
-        assert!(findings.iter().any(|finding| finding.what.contains(told)), "{damage}: {findings:#?}");
-        if told == "cannot be decompressed" {
+        assert!(findings.iter().any(|finding| finding.what.contains(expected)), "{damage}: {findings:#?}");
+        if expected == "cannot be decompressed" {
             let sql = "SELECT payload FROM events WHERE position = 2";
             let query = SqlQuery { sql, parameters: &[], limits: SqlLimits::default() };
             let error = store.query(&query).unwrap_err();

@@ -1,4 +1,4 @@
-//! Backups: whole, checked, compact, and never in the place of something else.
+//! Backups: they are complete, checked and compact, and they never overwrite anything.
 
 use std::fs;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn a_backup_is_the_same_store_in_one_file() {
 }
 
 #[test]
-fn a_backup_can_be_written_on() {
+fn a_backup_can_be_appended_to() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -95,7 +95,7 @@ fn a_backup_while_others_write_is_one_moment_of_the_store() {
             let to = scratch.path(&format!("{number}.db"));
             let report = store.backup(&to).unwrap();
             let copy = Store::open_with(&to, &Options { read_only: true, ..still() }).unwrap();
-            assert_eq!(report.events % 2, 1, "no batch is half there");
+            assert_eq!(report.events % 2, 1, "a batch is only partly in the backup");
             assert_eq!(event_ids(&copy, &talk).len() as u64, report.events);
             assert_eq!(report.head, Position(report.events));
             assert_sound(&copy);
@@ -105,7 +105,7 @@ fn a_backup_while_others_write_is_one_moment_of_the_store() {
 }
 
 #[test]
-fn a_backup_takes_no_place_that_is_taken() {
+fn a_backup_never_overwrites_an_existing_path() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     store.append(&conversation("talk"), Expected::Any, &[said("a", "one")]).unwrap();
@@ -116,15 +116,18 @@ fn a_backup_takes_no_place_that_is_taken() {
         assert_error(store.backup(&path), &Error::WouldOverwrite { path: path.clone() });
     }
     assert_eq!(fs::read(scratch.path("taken")).unwrap(), b"mine");
-    let nameless = scratch.path("folder").join("..");
-    assert!(matches!(store.backup(&nameless), Err(Error::WouldOverwrite { .. } | Error::CannotOpen { .. })));
+    let parent_path = scratch.path("folder").join("..");
+    assert!(matches!(
+        store.backup(&parent_path),
+        Err(Error::WouldOverwrite { .. } | Error::CannotOpen { .. })
+    ));
     let below = scratch.path("taken").join("copy.db");
     assert!(matches!(store.backup(&below), Err(Error::CannotOpen { .. })));
     assert_eq!(names(&scratch.path("folder")), Vec::<String>::new());
 }
 
 #[test]
-fn many_may_back_up_at_the_same_moment() {
+fn several_backups_may_run_at_the_same_time() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     store.append(&conversation("talk"), Expected::Any, &[said("a", "one")]).unwrap();
@@ -145,7 +148,7 @@ fn many_may_back_up_at_the_same_moment() {
 }
 
 #[test]
-fn what_was_deleted_is_not_in_a_backup() {
+fn deleted_data_is_not_in_a_backup() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let secret = "a-very-secret-word-that-must-go";
@@ -159,7 +162,10 @@ fn what_was_deleted_is_not_in_a_backup() {
         bytes.windows(secret.len()).any(|window| window == secret.as_bytes())
     };
     drop(store);
-    assert!(holds(&scratch.database()), "else this test would prove nothing");
+    assert!(
+        holds(&scratch.database()),
+        "the secret is still in the original file, or this test proves nothing"
+    );
     assert!(!holds(&scratch.path("copy.db")));
 }
 

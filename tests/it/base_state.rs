@@ -1,4 +1,4 @@
-//! The base state: changed field by field against a version, remembered for ever, never reformatted.
+//! The base state: it is changed field by field against a version, every change is kept, and nothing is reformatted.
 
 use annals::state::BaseDocument;
 use annals::state::base::{BaseStateError, FieldChange};
@@ -27,8 +27,8 @@ fn state(version: u64, document: &str) -> BaseState {
     BaseState { version: Version(version), document: BaseDocument::parse(document).unwrap() }
 }
 
-/// A store with one conversation of `count` events.
-fn begun(count: usize) -> (Store, ConversationId) {
+/// Makes a store with one conversation of `count` events.
+fn store_with(count: usize) -> (Store, ConversationId) {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     for index in 0..count {
@@ -39,7 +39,7 @@ fn begun(count: usize) -> (Store, ConversationId) {
 
 #[test]
 fn a_change_is_saved_only_against_the_version_that_was_seen() {
-    let (store, talk) = begun(1);
+    let (store, talk) = store_with(1);
     assert_eq!(store.base_state(&talk).unwrap(), None);
     assert_eq!(save(&store, &talk, Some(0), &[set("a", "1")]).unwrap(), Version(1));
     assert_eq!(save(&store, &talk, Some(1), &[set("b", "2"), set("a", "3")]).unwrap(), Version(2));
@@ -47,14 +47,14 @@ fn a_change_is_saved_only_against_the_version_that_was_seen() {
         Error::VersionConflict { conversation: talk.clone(), expected: Version(1), actual: Version(2) };
     assert_error(save(&store, &talk, Some(1), &[set("a", "4")]), &stale);
     assert_eq!(save(&store, &talk, None, &[FieldChange::remove("a")]).unwrap(), Version(3));
-    assert_eq!(save(&store, &talk, Some(3), &[]).unwrap(), Version(3), "no change is no version");
+    assert_eq!(save(&store, &talk, Some(3), &[]).unwrap(), Version(3), "an empty change makes no version");
     let now = store.base_state(&talk).unwrap().unwrap();
     assert_eq!(now, state(3, r#"{"b":2,"leaf_event_id":"e0","head_is_empty":false}"#));
 }
 
 #[test]
-fn what_is_no_change_of_a_base_state_is_refused() {
-    let (store, talk) = begun(1);
+fn an_invalid_base_state_change_is_rejected() {
+    let (store, talk) = store_with(1);
     assert!(matches!(FieldChange::set("a", "{"), Err(BaseStateError::Value { .. })));
     for field in ["leaf_event_id", "head_is_empty"] {
         assert_error(
@@ -62,12 +62,12 @@ fn what_is_no_change_of_a_base_state_is_refused() {
             &Error::BaseState(BaseStateError::Head),
         );
     }
-    assert_eq!(store.base_state(&talk).unwrap(), None, "a refused change creates nothing");
-    let nobody = conversation("nobody");
+    assert_eq!(store.base_state(&talk).unwrap(), None, "a rejected change creates nothing");
+    let absent = conversation("nobody");
     let unknown = Error::UnknownConversation { conversation: "nobody".into() };
-    assert_error(save(&store, &nobody, None, &[set("a", "1")]), &unknown);
-    assert_error(store.base_state(&nobody), &unknown);
-    assert_error(store.base_state_at(&nobody, Sequence(0)), &unknown);
+    assert_error(save(&store, &absent, None, &[set("a", "1")]), &unknown);
+    assert_error(store.base_state(&absent), &unknown);
+    assert_error(store.base_state_at(&absent, Sequence(0)), &unknown);
 }
 
 #[test]
@@ -95,10 +95,10 @@ fn each_change_leaves_its_value_in_the_history() {
 }
 
 #[test]
-fn the_state_as_of_any_event_can_be_told_after_many_changes() {
-    let (store, talk) = begun(0);
+fn the_state_at_any_event_can_be_read_after_many_changes() {
+    let (store, talk) = store_with(0);
     store.append(&talk, Expected::Any, &[]).unwrap();
-    // More changes than may stand between a stored document and the present.
+    // More changes than may lie between a stored document and the current version.
     for number in 0..150 {
         store.append(&talk, Expected::Any, &[pause(&format!("e{number}"))]).unwrap();
         save(&store, &talk, Some(number), &[set("n", &number.to_string())]).unwrap();
@@ -130,9 +130,13 @@ fn an_imported_document_stays_byte_for_byte_until_something_changes_it() {
 
     store.append(&talk, Expected::Any, &[pause("e1")]).unwrap();
     let moved = r#"{"id":"talk","cost":1.50,"leaf_event_id":"e1","head_is_empty":false,"x":1e400}"#;
-    assert_eq!((now().version, now().document.as_str()), (Version(0), moved), "HEAD alone is no version");
+    assert_eq!(
+        (now().version, now().document.as_str()),
+        (Version(0), moved),
+        "a move of HEAD makes no version"
+    );
     store.set_head(&talk, Head::At(EventId::new("e0").unwrap())).unwrap();
-    assert_eq!(now().document.as_str(), text, "where HEAD is as it was told, so is the document");
+    assert_eq!(now().document.as_str(), text, "the imported text is back once HEAD is back");
     save(&store, &talk, Some(0), &[set("cost", "2.0")]).unwrap();
     let changed = r#"{"id":"talk","cost":2.0,"leaf_event_id":"e0","head_is_empty":false,"x":1e400}"#;
     assert_eq!(now(), state(1, changed));
@@ -141,7 +145,7 @@ fn an_imported_document_stays_byte_for_byte_until_something_changes_it() {
 
 #[test]
 fn the_catalogue_follows_the_fields_it_shows() {
-    let (store, talk) = begun(1);
+    let (store, talk) = store_with(1);
     let row = || {
         let row = store.conversation(&talk).unwrap();
         (row.status, row.tags)
@@ -150,7 +154,7 @@ fn the_catalogue_follows_the_fields_it_shows() {
     save(&store, &talk, None, &[set("execution_status", r#""finished""#), set("tags", r#"{"a":"b"}"#)])
         .unwrap();
     assert_eq!(row(), ("finished".into(), r#"{"a":"b"}"#.into()));
-    // From now on the base state has the last word on the status.
+    // From now on the base state decides the status.
     store.append(&talk, Expected::Any, &[said("m", "go on")]).unwrap();
     assert_eq!(row().0, "finished");
     save(&store, &talk, None, &[FieldChange::remove("execution_status"), set("tags", "[1]")]).unwrap();
@@ -178,8 +182,8 @@ fn a_change_costs_its_own_bytes_and_not_the_document() {
 }
 
 #[test]
-fn what_is_added_to_tags_is_shown_with_those_that_were_there() {
-    let (store, talk) = begun(1);
+fn added_tags_are_shown_with_the_existing_ones() {
+    let (store, talk) = store_with(1);
     let add = |value: &str| FieldChange::extend("tags", value).unwrap();
     save(&store, &talk, None, &[set("tags", r#"{"a":"1"}"#)]).unwrap();
     save(&store, &talk, None, &[add(r#"{"b":"2"}"#), add(r#"{"c":"3"}"#)]).unwrap();
@@ -189,11 +193,11 @@ fn what_is_added_to_tags_is_shown_with_those_that_were_there() {
 }
 
 #[test]
-fn additions_that_replace_one_another_are_told_as_they_came() {
-    let (store, talk) = begun(1);
+fn additions_that_replace_one_another_apply_in_order() {
+    let (store, talk) = store_with(1);
     let add = |value: &str| FieldChange::extend("x", value).unwrap();
     save(&store, &talk, None, &[set("x", "[1]")]).unwrap();
-    // In one change, and in one after the other.
+    // First in one change, then in two changes in a row.
     for (changes, expected) in [
         (vec![vec![add("2"), add("[3]")]], "[3]"),
         (vec![vec![add("2")], vec![add("[4]")]], "[4]"),
@@ -225,13 +229,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_history_of_changes_is_told_as_it_happened(steps in steps()) {
-        let (store, talk) = begun(1);
+    fn the_state_at_every_event_is_right_after_any_changes(steps in steps()) {
+        let (store, talk) = store_with(1);
         save(&store, &talk, None, &[set("first", "true")]).unwrap();
         let mut fields = std::collections::BTreeMap::new();
         let mut version = 1;
         let mut events = 1;
-        // What the fields were, and the version, right after each event's changes.
+        // The version and the fields right after each event's changes.
         let mut then = vec![(version, fields.clone())];
         for step in &steps {
             match step {
@@ -258,10 +262,10 @@ proptest! {
             }
         }
         for (sequence, (version, fields)) in (0..).zip(then) {
-            let told = store.base_state_at(&talk, Sequence(sequence)).unwrap().unwrap();
-            prop_assert_eq!(told.version, Version(version));
+            let found = store.base_state_at(&talk, Sequence(sequence)).unwrap().unwrap();
+            prop_assert_eq!(found.version, Version(version));
             for field in FIELDS {
-                prop_assert_eq!(told.document.field(field).map(|raw| raw.text()), fields.get(field).map(String::as_str));
+                prop_assert_eq!(found.document.field(field).map(|raw| raw.text()), fields.get(field).map(String::as_str));
             }
         }
         assert_sound(&store);
@@ -269,16 +273,16 @@ proptest! {
 }
 
 #[test]
-fn a_sub_agents_conversation_stays_with_its_parent_when_it_is_told_of_one_that_is_not_here() {
+fn a_sub_agents_conversation_keeps_its_parent_when_an_unknown_parent_is_set() {
     let store = Store::in_memory(&still()).unwrap();
     let [parent, child, lost] = ["parent", "child", "lost"].map(conversation);
     for id in [&parent, &child] {
         store.append(id, Expected::Any, &[said("a", "hello")]).unwrap();
     }
     store.set_parent(&child, &parent).unwrap();
-    let told = store.set_parent(&child, &lost);
-    assert!(matches!(told, Err(Error::UnknownConversation { conversation }) if conversation == "lost"));
-    store.set_parent(&parent, &child).unwrap(); // a circle
+    let answer = store.set_parent(&child, &lost);
+    assert!(matches!(answer, Err(Error::UnknownConversation { conversation }) if conversation == "lost"));
+    store.set_parent(&parent, &child).unwrap(); // this would be a cycle
     store.set_parent(&child, &child).unwrap();
     let parents = [&parent, &child].map(|id| store.conversation(id).unwrap().parent);
     assert_eq!(parents, [None, Some("parent".to_owned())]);

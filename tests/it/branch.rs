@@ -1,4 +1,4 @@
-//! Branches in SQL: the views walk the tree as the tree itself does.
+//! Branches in SQL: the views find the same branches as [`Tree`].
 
 use annals::store::{SqlLimits, SqlQuery};
 use annals::tree::Tree;
@@ -16,7 +16,7 @@ fn sequences(rows: &[Vec<Value>]) -> Vec<usize> {
     rows.iter().map(read).collect()
 }
 
-/// A golden conversation's payloads, in order.
+/// The events of a golden conversation, in order.
 fn payloads(name: &str) -> Vec<NewEvent> {
     let files = golden::list(&golden::folder("conversations").join(name).join("events"));
     let is_event = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "json");
@@ -25,7 +25,7 @@ fn payloads(name: &str) -> Vec<NewEvent> {
 }
 
 #[test]
-fn the_way_from_any_event_is_the_trees() {
+fn the_branch_of_any_event_equals_the_path_in_the_tree() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let names = ["tree-navigate", "hooks", "agent-server-session", "hello-two-turns"];
@@ -50,7 +50,7 @@ fn the_way_from_any_event_is_the_trees() {
         );
         assert_eq!(sequences(&rows(&db, &sql)), tree.branch(leaf.as_deref()).unwrap(), "{name}");
     }
-    // All at once, and through the guard.
+    // All conversations at once, through the guarded query.
     let sql = "SELECT conversation_id, count(*) FROM active_branches GROUP BY 1 ORDER BY 1";
     let answer = store.query(&SqlQuery { sql, parameters: &[], limits: SqlLimits::default() }).unwrap();
     assert_eq!(answer.rows.len(), names.len());

@@ -1,4 +1,4 @@
-//! A caller's own code, run by the store: whatever it does harms that caller alone.
+//! Callbacks, which are code of the caller that the store runs. A callback that misbehaves harms only its own caller.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use annals::{ConversationId, Error, Expected, NewEvent, Options, Store};
 use crate::support::events::{pause, said};
 use crate::support::{Scratch, assert_sound, conversation, event_ids, still};
 
-/// How many appends wait behind the one that misbehaves.
+/// The number of appends that wait behind the one whose callback misbehaves.
 const BEHIND: usize = 700;
 
-fn one(event: NewEvent) -> Append {
+fn append_of(event: NewEvent) -> Append {
     Append { expected: Expected::Any, events: vec![event], base_state: None, head: None }
 }
 
@@ -20,39 +20,39 @@ fn on_a_thread(lead: Lead) {
     std::thread::spawn(move || drop(lead));
 }
 
-type Told = Result<Vec<Appended>, Error>;
+type Answer = Result<Vec<Appended>, Error>;
 
-/// Appends for later, and has `tell` told.
-fn tell_later(store: &Store, talk: &ConversationId, name: &str, tell: &Sender<Told>) {
-    let tell = tell.clone();
-    store.append_later(talk, one(pause(name)), move |answer| tell.send(answer).unwrap(), on_a_thread);
+/// Appends with `append_later`. The answer goes to `sender`.
+fn append_and_send(store: &Store, talk: &ConversationId, name: &str, sender: &Sender<Answer>) {
+    let sender = sender.clone();
+    store.append_later(talk, append_of(pause(name)), move |answer| sender.send(answer).unwrap(), on_a_thread);
 }
 
-/// A right to lead that was kept back: what is appended until it is dropped waits.
-fn hold_the_lead(store: &Store, talk: &ConversationId, first: impl FnOnce(Told) + Send + 'static) -> Lead {
+/// Takes the lead and does not use it. Until it is dropped, every further append waits.
+fn take_the_lead(store: &Store, talk: &ConversationId, first: impl FnOnce(Answer) + Send + 'static) -> Lead {
     let (give, given) = mpsc::channel();
-    store.append_later(talk, one(pause("first")), first, move |lead| give.send(lead).unwrap());
+    store.append_later(talk, append_of(pause("first")), first, move |lead| give.send(lead).unwrap());
     given.recv().unwrap()
 }
 
 fn stores() -> [(Option<Scratch>, Store); 2] {
     let scratch = Scratch::new();
-    // A rebuild shows progress while it has the lock: who appends then is told so, and soon.
+    // A rebuild reports progress while it holds the lock. With the short timeout an append from there fails soon.
     let options = Options { busy_timeout: Duration::from_millis(50), ..still() };
     let in_file = Store::open_with(scratch.database(), &options).unwrap();
     [(Some(scratch), in_file), (None, Store::in_memory(&options).unwrap())]
 }
 
 #[track_caller]
-fn assert_all_answered(told: Receiver<Told>, count: usize) {
-    let answers: Vec<_> = told.iter().map(Result::unwrap).collect();
+fn assert_all_answered(answers: Receiver<Answer>, count: usize) {
+    let answers: Vec<_> = answers.iter().map(Result::unwrap).collect();
     assert_eq!(answers.len(), count);
 }
 
-/// What the code that an answer goes to may do, each with what it appends besides.
-type Deed = fn(&Store, &ConversationId);
+/// What a callback may do, and the number of events that it appends.
+type Callback = fn(&Store, &ConversationId);
 
-const DEEDS: [(&str, Deed, usize); 6] = [
+const CALLBACKS: [(&str, Callback, usize); 6] = [
     ("panics", |_, _| panic!("the caller's own"), 0),
     ("appends", |store, talk| drop(store.append(talk, Expected::Any, &[pause("inner")]).unwrap()), 1),
     (
@@ -63,32 +63,36 @@ const DEEDS: [(&str, Deed, usize); 6] = [
         },
         1,
     ),
-    ("appends for later", |store, talk| store.append_later(talk, one(pause("inner")), drop, on_a_thread), 1),
+    (
+        "appends for later",
+        |store, talk| store.append_later(talk, append_of(pause("inner")), drop, on_a_thread),
+        1,
+    ),
     (
         "appends for later and leads itself",
-        |store, talk| store.append_later(talk, one(pause("inner")), drop, drop),
+        |store, talk| store.append_later(talk, append_of(pause("inner")), drop, drop),
         1,
     ),
     ("writes in another way", |store, talk| store.set_title(talk, Some("inner")).unwrap(), 0),
 ];
 
 #[test]
-fn what_an_answer_goes_to_harms_no_one_else() {
-    for (name, deed, more) in DEEDS {
+fn a_misbehaving_callback_harms_no_other_caller() {
+    for (name, callback, more) in CALLBACKS {
         for (_scratch, store) in stores() {
             let talk = conversation("talk");
-            let (tell, told) = mpsc::channel();
+            let (sender, answers) = mpsc::channel();
             let (inner, inner_talk) = (store.clone(), talk.clone());
-            let lead = hold_the_lead(&store, &talk, move |answer| {
+            let lead = take_the_lead(&store, &talk, move |answer| {
                 answer.unwrap();
-                deed(&inner, &inner_talk);
+                callback(&inner, &inner_talk);
             });
             for number in 0..BEHIND {
-                tell_later(&store, &talk, &number.to_string(), &tell);
+                append_and_send(&store, &talk, &number.to_string(), &sender);
             }
             drop(lead);
-            drop(tell);
-            assert_all_answered(told, BEHIND);
+            drop(sender);
+            assert_all_answered(answers, BEHIND);
             store.append(&talk, Expected::Any, &[pause("after")]).unwrap();
             assert_eq!(event_ids(&store, &talk).len(), 1 + BEHIND + more + 1, "{name}");
             assert_sound(&store);
@@ -97,93 +101,98 @@ fn what_an_answer_goes_to_harms_no_one_else() {
 }
 
 #[test]
-fn every_answer_may_go_to_code_that_appends() {
+fn every_callback_may_append() {
     for (_scratch, store) in stores() {
         let talk = conversation("talk");
-        let (tell, told) = mpsc::channel();
-        let lead = hold_the_lead(&store, &talk, drop);
+        let (sender, answers) = mpsc::channel();
+        let lead = take_the_lead(&store, &talk, drop);
         for number in 0..BEHIND {
-            let (tell, inner, inner_talk) = (tell.clone(), store.clone(), talk.clone());
-            let done = move |answer: Told| {
+            let (sender, inner, inner_talk) = (sender.clone(), store.clone(), talk.clone());
+            let done = move |answer: Answer| {
                 answer.unwrap();
                 let event = pause(&format!("inner-{number}"));
-                tell.send(inner.append(&inner_talk, Expected::Any, &[event])).unwrap();
+                sender.send(inner.append(&inner_talk, Expected::Any, &[event])).unwrap();
             };
-            store.append_later(&talk, one(pause(&number.to_string())), done, on_a_thread);
+            store.append_later(&talk, append_of(pause(&number.to_string())), done, on_a_thread);
         }
         drop(lead);
-        drop(tell);
-        assert_all_answered(told, BEHIND);
+        drop(sender);
+        assert_all_answered(answers, BEHIND);
         assert_eq!(event_ids(&store, &talk).len(), 1 + 2 * BEHIND);
     }
 }
 
 #[test]
 fn a_chain_of_appends_that_each_lead_needs_no_deeper_stack() {
-    fn link(store: Store, talk: ConversationId, left: usize, tell: Sender<()>) {
+    fn link(store: Store, talk: ConversationId, left: usize, sender: Sender<()>) {
         let (inner, inner_talk) = (store.clone(), talk.clone());
-        let done = move |answer: Told| {
+        let done = move |answer: Answer| {
             answer.unwrap();
             match left {
-                0 => tell.send(()).unwrap(),
-                left => link(inner, inner_talk, left - 1, tell),
+                0 => sender.send(()).unwrap(),
+                left => link(inner, inner_talk, left - 1, sender),
             }
         };
-        store.append_later(&talk, one(pause(&left.to_string())), done, drop);
+        store.append_later(&talk, append_of(pause(&left.to_string())), done, drop);
     }
     let store = Store::in_memory(&still()).unwrap();
-    let (tell, told) = mpsc::channel();
-    link(store.clone(), conversation("talk"), 20_000, tell);
-    told.recv().unwrap();
+    let (sender, answers) = mpsc::channel();
+    link(store.clone(), conversation("talk"), 20_000, sender);
+    answers.recv().unwrap();
     assert_eq!(store.conversation(&conversation("talk")).unwrap().event_count, 20_001);
 }
 
 #[test]
-fn one_who_panics_instead_of_leading_is_led_for() {
+fn a_panic_instead_of_leading_does_not_stop_the_appends() {
     for (_scratch, store) in stores() {
         let talk = conversation("talk");
-        let (tell, told) = mpsc::channel();
+        let (sender, answers) = mpsc::channel();
         for number in 0..3 {
-            let tell = tell.clone();
+            let sender = sender.clone();
             let event = pause(&number.to_string());
             store.append_later(
                 &talk,
-                one(event),
-                move |answer| tell.send(answer).unwrap(),
+                append_of(event),
+                move |answer| sender.send(answer).unwrap(),
                 |_lead| {
-                    panic!("no thread to be had");
+                    panic!("no thread is available");
                 },
             );
         }
-        drop(tell);
-        assert_all_answered(told, 3);
+        drop(sender);
+        assert_all_answered(answers, 3);
         store.append(&talk, Expected::Any, &[pause("after")]).unwrap();
     }
 }
 
 #[test]
-fn what_waits_is_bounded_and_says_so() {
+fn waiting_appends_are_bounded_in_bytes() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
-    let (tell, told) = mpsc::channel();
-    let lead = hold_the_lead(&store, &talk, drop);
+    let (sender, answers) = mpsc::channel();
+    let lead = take_the_lead(&store, &talk, drop);
     let large = said("large", &"x".repeat(32 << 20));
-    // In bytes: of nine of a little more than 32 MiB, seven fit into 256.
+    // The bound is in bytes: of nine appends of a little more than 32 MiB each, seven fit into 256 MiB.
     for number in 0..9 {
-        let tell = tell.clone();
+        let sender = sender.clone();
         let other = conversation(&format!("talk-{number}"));
-        store.append_later(&other, one(large.clone()), move |answer| tell.send(answer).unwrap(), on_a_thread);
+        store.append_later(
+            &other,
+            append_of(large.clone()),
+            move |answer| sender.send(answer).unwrap(),
+            on_a_thread,
+        );
     }
-    let refused = told.recv().unwrap().unwrap_err();
+    let refused = answers.recv().unwrap().unwrap_err();
     assert!(matches!(refused, Error::Overloaded { .. }) && refused.is_transient(), "{refused:?}");
-    // One that can wait does so, and is not refused.
+    // A blocking append waits instead of being refused.
     let waiting = std::thread::spawn({
         let (store, talk, event) = (store.clone(), talk.clone(), large.clone());
         move || store.append(&talk, Expected::Any, &[event])
     });
     drop(lead);
-    drop(tell);
-    let (durable, refused): (Vec<_>, Vec<_>) = told.iter().partition(Result::is_ok);
+    drop(sender);
+    let (durable, refused): (Vec<_>, Vec<_>) = answers.iter().partition(Result::is_ok);
     assert_eq!((durable.len(), refused.len()), (7, 1));
     waiting.join().unwrap().unwrap();
 }
@@ -192,39 +201,39 @@ fn what_waits_is_bounded_and_says_so() {
 fn too_many_small_requests_are_refused_too() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
-    let (tell, told) = mpsc::channel();
-    let lead = hold_the_lead(&store, &talk, drop);
+    let (sender, answers) = mpsc::channel();
+    let lead = take_the_lead(&store, &talk, drop);
     const COUNT: usize = 20_000;
     for number in 0..COUNT {
-        tell_later(&store, &talk, &number.to_string(), &tell);
+        append_and_send(&store, &talk, &number.to_string(), &sender);
     }
     drop(lead);
-    drop(tell);
-    let (durable, refused): (Vec<_>, Vec<_>) = told.iter().partition(Result::is_ok);
+    drop(sender);
+    let (durable, refused): (Vec<_>, Vec<_>) = answers.iter().partition(Result::is_ok);
     assert_eq!(durable.len() + refused.len(), COUNT);
     assert!(refused.iter().all(|answer| matches!(answer, Err(Error::Overloaded { .. }))));
     assert!(durable.len() > 16_000 && refused.len() > 3_000, "{} {}", durable.len(), refused.len());
     assert_eq!(store.conversation(&talk).unwrap().event_count, 1 + durable.len() as u64);
 }
 
-/// Work that shows its progress to code of the caller's.
-type Shown = fn(&Store, &mut dyn FnMut()) -> Result<(), Error>;
+/// Work that reports its progress to a callback.
+type Work = fn(&Store, &mut dyn FnMut()) -> Result<(), Error>;
 
-const SHOWN: [(&str, Shown); 2] = [
-    ("rebuild", |store, show| store.rebuild(&[], &mut |_| show())),
-    ("search index", |store, show| store.rebuild(&["search"], &mut |_| show())),
+const WORKS: [(&str, Work); 2] = [
+    ("rebuild", |store, progress| store.rebuild(&[], &mut |_| progress())),
+    ("search index", |store, progress| store.rebuild(&["search"], &mut |_| progress())),
 ];
 
 #[test]
-fn what_progress_is_shown_to_may_call_the_store_or_panic() {
-    for (name, shown) in SHOWN {
+fn a_progress_callback_may_call_the_store_or_panic() {
+    for (name, work) in WORKS {
         for (scratch, store) in stores() {
             let talk = conversation("talk");
             store.append(&talk, Expected::Any, &[said("a", "hello")]).unwrap();
             let mut calls = 0;
-            shown(&store, &mut || {
+            work(&store, &mut || {
                 calls += 1;
-                // Done, or refused with a reason: never waited for without end.
+                // The append succeeds or fails with a reason. It never blocks for ever.
                 match store.append(&talk, Expected::Any, &[pause(&format!("in-{calls}"))]) {
                     Ok(_) | Err(Error::WithinCall | Error::Busy { .. }) => {}
                     Err(other) => panic!("{name}: {other}"),
@@ -233,9 +242,9 @@ fn what_progress_is_shown_to_may_call_the_store_or_panic() {
                 assert!(scratch.is_none() || seen.is_ok(), "{name}: {seen:?}");
             })
             .unwrap();
-            assert!(calls > 0, "{name} shows nothing");
+            assert!(calls > 0, "{name} reports no progress");
             let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                shown(&store, &mut || panic!("the caller's own"))
+                work(&store, &mut || panic!("the caller's own"))
             }));
             assert!(panicked.is_err(), "{name}");
             store.append(&talk, Expected::Any, &[pause("after")]).unwrap();

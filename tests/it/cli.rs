@@ -1,4 +1,4 @@
-//! The program as people and scripts use it: exit codes, JSON shapes, exact bytes, the way out of errors.
+//! The program as people and scripts use it: exit codes, JSON shapes, exact bytes, the hints in errors.
 #![cfg(feature = "cli")]
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// A database of its own, and the program on it.
+/// A folder with its own database, in which the program runs.
 pub struct Program {
     pub folder: tempfile::TempDir,
 }
@@ -35,7 +35,7 @@ impl Program {
             .unwrap()
     }
 
-    /// Standard output of a command that ends with 0.
+    /// Returns the standard output of a command. Panics unless it exits with 0.
     pub fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -47,21 +47,21 @@ impl Program {
         serde_json::from_str(&self.done(&[&["--json"], arguments].concat())).unwrap()
     }
 
-    /// Exit code and standard error.
+    /// Returns the exit code and the standard error of a command.
     pub fn fails(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.run(arguments);
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     }
 }
 
-/// What to ask, and the exit codes with and without somebody who can be told.
+/// Runs commands with and without an output that can be written, and compares the exit codes.
 #[cfg(target_os = "linux")]
 #[test]
-fn nothing_is_broken_by_what_cannot_be_printed() {
+fn output_that_cannot_be_written_breaks_nothing() {
     let program = Program::with_goldens();
     let all = program.json(&["list"]);
     let id = all["conversations"][0]["id"].as_str().unwrap().to_owned();
-    let asked: &[&[&str]] = &[
+    let commands: &[&[&str]] = &[
         &["list"],
         &["show", &id],
         &["show", "zzz"],
@@ -82,7 +82,8 @@ fn nothing_is_broken_by_what_cannot_be_printed() {
         &["--help"],
         &["--nonsense"],
     ];
-    for arguments in asked.iter().flat_map(|asked| [asked.to_vec(), [&["--json"], *asked].concat()]) {
+    for arguments in commands.iter().flat_map(|command| [command.to_vec(), [&["--json"], *command].concat()])
+    {
         let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let command = || {
             let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
@@ -90,25 +91,25 @@ fn nothing_is_broken_by_what_cannot_be_printed() {
             command.stdin(std::process::Stdio::null());
             command
         };
-        let told = command().output().unwrap();
-        let code = told.status.code();
+        let normal = command().output().unwrap();
+        let code = normal.status.code();
         assert!(matches!(code, Some(0..=2)), "{arguments:?}: {code:?}");
-        let unheard = command().stderr(full()).output().unwrap();
-        assert_eq!(unheard.status.code(), code, "{arguments:?} without standard error");
+        let without_errors = command().stderr(full()).output().unwrap();
+        assert_eq!(without_errors.status.code(), code, "{arguments:?} without standard error");
         let lost = command().stdout(full()).output().unwrap();
         let errors = String::from_utf8_lossy(&lost.stderr);
         assert!(!errors.contains("panicked"), "{arguments:?}: {errors}");
-        // What was asked for was not told, which is a failure; where nothing was to be told there, none.
-        let is_lost = !told.stdout.is_empty() && code == Some(0) && !arguments.contains(&"--help");
+        // A result that could not be printed is a failure. Without a result the exit code stays the same.
+        let is_lost = !normal.stdout.is_empty() && code == Some(0) && !arguments.contains(&"--help");
         let expected = if is_lost { Some(2) } else { code };
         assert_eq!(lost.status.code(), expected, "{arguments:?} without standard output: {errors}");
         let neither = command().stdout(full()).stderr(full()).output().unwrap();
-        assert_eq!(neither.status.code(), expected, "{arguments:?} without both");
+        assert_eq!(neither.status.code(), expected, "{arguments:?} without both outputs");
     }
 }
 
 #[test]
-fn an_import_ends_with_what_to_type_next() {
+fn an_import_ends_with_the_next_command_to_type() {
     let program = Program::new();
     let text = program.done(&["import", golden("conversations/coding-task").to_str().unwrap()]);
     assert!(
@@ -120,7 +121,7 @@ fn an_import_ends_with_what_to_type_next() {
 }
 
 #[test]
-fn an_import_reports_as_programs_rely_on() {
+fn the_json_report_of_an_import_has_the_fields_that_programs_rely_on() {
     let program = Program::new();
     let folder = golden("corrupt/torn-partial-last");
     let report = program.json(&["import", folder.to_str().unwrap(), "--as", "torn"]);
@@ -201,7 +202,7 @@ fn pages_of_the_list_follow_each_other() {
 }
 
 #[test]
-fn refusals_end_with_1_and_say_the_way_out() {
+fn refusals_exit_with_1_and_name_the_way_out() {
     let program = Program::with_goldens();
     for (arguments, message, way_out) in [
         (vec!["show", "zzz"], "there is no conversation \"zzz\"", "annals list"),
@@ -218,7 +219,7 @@ fn refusals_end_with_1_and_say_the_way_out() {
         assert_eq!(code, 1, "{arguments:?}: {errors}");
         assert!(errors.contains(message) && errors.contains(way_out), "{arguments:?}: {errors}");
     }
-    assert!(!program.folder.path().join("none.db").exists(), "a question creates no file");
+    assert!(!program.folder.path().join("none.db").exists(), "a reading command creates no file");
 }
 
 #[test]
@@ -234,7 +235,7 @@ fn a_foreign_file_is_left_alone() {
 }
 
 #[test]
-fn what_goes_out_is_what_came_in() {
+fn a_second_export_is_unchanged_and_a_changed_file_is_not_overwritten() {
     let program = Program::with_goldens();
     let report = program.json(&["export", "--all", "--to", "out"]);
     assert_eq!(report["conversations"].as_array().unwrap().len(), 10);
@@ -251,7 +252,7 @@ fn what_goes_out_is_what_came_in() {
 }
 
 #[test]
-fn tampering_ends_with_2() {
+fn verify_exits_with_2_after_tampering() {
     let program = Program::with_goldens();
     let db = rusqlite::Connection::open(program.folder.path().join("annals.db")).unwrap();
     db.execute_batch(
@@ -275,14 +276,14 @@ fn tampering_ends_with_2() {
 }
 
 #[test]
-fn the_doctor_explains_mends_and_leaves_receipts() {
+fn the_doctor_explains_repairs_and_reports_each_repair() {
     let program = Program::new();
     program.done(&["import", golden("corrupt/torn-partial-last").to_str().unwrap(), "--as", "torn"]);
     let output = program.run(&["doctor"]);
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stdout).unwrap();
-    for told in ["unknown-head", "means: ", "do: ", "--repair moves HEAD to 8c5c5c7f", "2 findings, 1 note"] {
-        assert!(text.contains(told), "{told}: {text}");
+    for part in ["unknown-head", "means: ", "do: ", "--repair moves HEAD to 8c5c5c7f", "2 findings, 1 note"] {
+        assert!(text.contains(part), "{part}: {text}");
     }
     let report = program.json(&["doctor", "torn", "--repair"]);
     assert_eq!(report["healthy"], true);
@@ -334,7 +335,7 @@ fn files_are_merged_split_and_copied() {
 }
 
 #[test]
-fn an_older_file_is_upgraded_and_told_so() {
+fn an_older_file_is_upgraded_and_the_upgrade_is_reported() {
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old/schema-5.db");
     let program = Program::new();
     std::fs::copy(&old, program.folder.path().join("annals.db")).unwrap();
@@ -354,7 +355,7 @@ fn an_older_file_is_upgraded_and_told_so() {
 }
 
 #[test]
-fn deleting_asks_first() {
+fn a_deletion_needs_confirmation() {
     let program = Program::with_goldens();
     assert_eq!(program.fails(&["delete", "5610"]).0, 1);
     assert_eq!(program.json(&["delete", "5610", "--yes"])["events"], 36);
@@ -371,7 +372,7 @@ fn a_backup_is_a_whole_store() {
 }
 
 #[test]
-fn completions_and_help_are_there() {
+fn completions_exist_and_help_has_examples() {
     let program = Program::new();
     assert!(program.done(&["completions", "bash"]).contains("_annals"));
     for command in ["import", "export", "list", "events", "tail", "search", "open", "completions"] {
@@ -401,7 +402,7 @@ fn a_replay_without_a_terminal_prints_every_drawing_at_once() {
 }
 
 #[test]
-fn a_replay_for_programs_has_a_step_a_line() {
+fn a_replay_in_json_has_one_step_per_line() {
     let program = Program::with_goldens();
     let text = program.done(&["--json", "replay", "f16839"]);
     let steps: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

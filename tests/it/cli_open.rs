@@ -1,4 +1,4 @@
-//! `annals open` as a program: a server with a key of its own, and the browser led to it.
+//! The program `annals open`: it starts a server with its own key and opens the browser there.
 #![cfg(all(feature = "cli", feature = "server", unix))]
 
 use std::fs;
@@ -11,10 +11,10 @@ use reqwest::StatusCode;
 
 use crate::cli::Program;
 
-/// A run of `annals open`, ended when dropped.
+/// A run of `annals open`. Killed when dropped.
 struct Opened {
     child: Child,
-    /// Where it says that it is, the key behind the `#`.
+    /// The address that it prints, without the key after the `#`.
     url: String,
     key: String,
 }
@@ -42,17 +42,17 @@ impl Opened {
     }
 
     async fn ask(&self, key: &str) -> StatusCode {
-        // The client could speak TLS and wants to know with what, though nothing here does.
-        let _there_already = rustls::crypto::ring::default_provider().install_default();
+        // The client requires a TLS provider, although no connection here uses TLS.
+        let _already_installed = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let asked = client.get(format!("{}/api/conversations/count", self.url));
         asked.header("x-session-api-key", key).send().await.unwrap().status()
     }
 
-    /// Ends it as Ctrl-C does.
+    /// Ends the program as Ctrl-C does.
     fn end(mut self) {
-        let told = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
-        assert!(told.success());
+        let sent = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
         assert!(self.child.wait().unwrap().success());
     }
 }
@@ -65,15 +65,15 @@ impl Drop for Opened {
     }
 }
 
-/// Puts a browser in the folder that writes down where it was led.
-fn browser(program: &Program) {
+/// Writes a script that stands in for the browser. It writes the address that it receives to the file `led`.
+fn write_browser(program: &Program) {
     let path = program.folder.path().join("browser");
     fs::write(&path, "#!/bin/sh\nprintf %s \"$1\" > led.part && mv led.part led\n").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Where the browser was led, once it was.
-fn led(program: &Program) -> String {
+/// Waits until the browser was started, and returns the address that it received.
+fn opened_address(program: &Program) -> String {
     let path = program.folder.path().join("led");
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
@@ -86,12 +86,12 @@ fn led(program: &Program) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_browser_is_led_to_a_server_that_nobody_else_has_the_key_of() {
+async fn the_browser_opens_a_server_with_a_new_key_each_time() {
     let program = Program::with_goldens();
-    browser(&program);
+    write_browser(&program);
     let opened = Opened::start(&program, &["annals.db"]);
     assert!(opened.url.starts_with("http://127.0.0.1:"), "{}", opened.url);
-    assert_eq!(led(&program), format!("{}/#key={}", opened.url, opened.key));
+    assert_eq!(opened_address(&program), format!("{}/#key={}", opened.url, opened.key));
     assert_eq!(opened.ask(&opened.key).await, StatusCode::OK);
     assert_eq!(opened.ask("another").await, StatusCode::UNAUTHORIZED);
     let key = opened.key.clone();
@@ -99,14 +99,14 @@ async fn the_browser_is_led_to_a_server_that_nobody_else_has_the_key_of() {
 
     fs::remove_file(program.folder.path().join("led")).unwrap();
     let again = Opened::start(&program, &["--no-browser"]);
-    assert_ne!(again.key, key, "the key is made anew each time");
+    assert_ne!(again.key, key, "each run makes a new key");
     assert_eq!(again.ask(&key).await, StatusCode::UNAUTHORIZED);
     again.end();
     assert!(!program.folder.path().join("led").exists());
 }
 
 #[test]
-fn what_cannot_be_opened_says_what_to_type_instead() {
+fn a_path_that_cannot_be_opened_is_rejected_with_a_hint() {
     let program = Program::new();
     let (code, errors) = program.fails(&["open", "missing.db", "--no-browser"]);
     assert!(code == 1 && errors.contains("annals --db missing.db import"), "{errors}");

@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 
 use crate::cli::Program;
 
-/// The conversation with tokens in its fixture's files, and one without.
+/// The conversation whose fixture has files with tokens.
 const CIPHER: &str = "d69b9a0e-4397-577b-ad7a-a529806b01a6";
+/// A conversation without tokens.
 const CODING: &str = "5610a708-170e-58da-bb08-33350f7cdc03";
 
 #[test]
-fn a_scan_ends_with_1_where_it_finds_something_and_prints_no_value() {
+fn a_scan_exits_with_1_if_it_finds_a_secret_and_prints_no_value() {
     let program = Program::with_goldens();
     let output = program.run(&["--json", "scan-secrets", "d69b"]);
     assert_eq!(output.status.code(), Some(1));
@@ -39,7 +40,7 @@ fn a_scan_ends_with_1_where_it_finds_something_and_prints_no_value() {
 }
 
 #[test]
-fn values_come_from_a_file_and_short_ones_are_refused_unseen() {
+fn values_are_read_from_a_file_and_short_ones_are_rejected_without_being_printed() {
     let program = Program::with_goldens();
     std::fs::write(program.folder.path().join("values"), "nowhere-at-all\r\n\nfibonacci\n").unwrap();
     let output = program.run(&["--json", "scan-secrets", "5610", "--values-from", "values"]);
@@ -53,7 +54,7 @@ fn values_come_from_a_file_and_short_ones_are_refused_unseen() {
 }
 
 #[test]
-fn a_redaction_is_tried_done_told_and_logged() {
+fn a_redaction_is_tried_applied_reported_and_logged() {
     let program = Program::with_goldens();
     let tried = program.json(&["redact", "5610", "--pattern", "(?i)fibonacci", "--dry-run"]);
     assert_eq!((&tried["dry_run"], &tried["act"]), (&true.into(), &Value::Null));
@@ -125,13 +126,13 @@ fn an_erasure_asks_first_and_keeps_a_receipt() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/conversations/coding-task");
     let (code, _) = program.fails(&["import", folder]);
     assert_eq!(code, 1);
-    let back = program.json(&["import", folder, "--accept-erased"]);
-    assert_eq!(back["conversations"][0]["status"], "partial");
+    let imported = program.json(&["import", folder, "--accept-erased"]);
+    assert_eq!(imported["conversations"][0]["status"], "partial");
     assert_eq!(program.json(&["list"])["total"], 10);
 }
 
 #[test]
-fn a_vacuum_gives_room_back() {
+fn a_vacuum_makes_the_file_smaller() {
     let program = Program::with_goldens();
     program.done(&["delete", "5610", "--yes"]);
     let report = program.json(&["vacuum"]);

@@ -1,4 +1,4 @@
-//! The commands that run agents, with an agent that runs at a server.
+//! The commands that run agents, with an agent on a server.
 #![cfg(all(feature = "cli", feature = "server", unix))]
 
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::remote::{Far, shell};
 use crate::support::model_server::Answer;
 
-/// The program told of a server, in an environment where nothing else is set.
+/// Runs the program against a server, with only the environment variables that it needs.
 struct Desk {
     far: Far,
     key: &'static str,
@@ -21,8 +21,8 @@ impl Desk {
         Self { far: Far::new(answers).await, key: "session-key-that-nobody-sees" }
     }
 
-    /// Exit code, standard output and standard error.
-    async fn says(&self, arguments: &[&str]) -> (i32, String, String) {
+    /// Runs the program. Returns its exit code, standard output and standard error.
+    async fn execute(&self, arguments: &[&str]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
         let home = self.far.scratch.path("home");
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", home);
@@ -37,7 +37,7 @@ impl Desk {
 
     async fn run(&self, more: &[&str]) -> (i32, String, String) {
         let folder = self.far.scratch.path("work");
-        self.says(&[&["run", "Go", "-m", "openai/m", "-w", folder.to_str().unwrap()], more].concat()).await
+        self.execute(&[&["run", "Go", "-m", "openai/m", "-w", folder.to_str().unwrap()], more].concat()).await
     }
 
     fn id(&self) -> ConversationId {
@@ -48,7 +48,7 @@ impl Desk {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_at_a_server_is_drawn_like_one_that_is_here() {
+async fn a_run_on_a_server_is_drawn_like_a_local_run() {
     let desk =
         Desk::new([shell("c1", "echo made > made.txt; cat made.txt"), Answer::text("All done.")]).await;
     let (code, out, errors) = desk.run(&[]).await;
@@ -74,7 +74,7 @@ async fn a_run_at_a_server_is_drawn_like_one_that_is_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_at_a_server_is_approved_refused_asked_about_and_gone_on_with() {
+async fn a_conversation_on_a_server_can_be_approved_rejected_asked_and_resumed() {
     let desk = Desk::new([
         shell("c1", "echo one > one"),
         shell("c2", "echo two > two"),
@@ -87,33 +87,33 @@ async fn what_waits_at_a_server_is_approved_refused_asked_about_and_gone_on_with
     assert_eq!(code, 1, "{out}");
     let id = desk.id().to_string();
     assert!(out.contains(&format!("annals approve {id} --server")), "{out}");
-    let (code, out, errors) = desk.says(&["approve", &id]).await;
+    let (code, out, errors) = desk.execute(&["approve", &id]).await;
     assert_eq!(code, 1, "{out}{errors}");
     assert!(desk.far.scratch.path("work/one").exists());
-    let (code, out, errors) = desk.says(&["reject", &id, "--reason", "not that", "--run"]).await;
+    let (code, out, errors) = desk.execute(&["reject", &id, "--reason", "not that", "--run"]).await;
     assert_eq!(code, 0, "{out}{errors}");
     assert!(out.contains("I see.") && !desk.far.scratch.path("work/two").exists(), "{out}");
-    let (code, out, _) = desk.says(&["--json", "ask", &id, "Why?"]).await;
+    let (code, out, _) = desk.execute(&["--json", "ask", &id, "Why?"]).await;
     assert_eq!((code, &*out), (0, "{\"answer\":\"Because.\"}\n"));
-    let (code, out, _) = desk.says(&["--json", "resume", &id, "And now?"]).await;
+    let (code, out, _) = desk.execute(&["--json", "resume", &id, "And now?"]).await;
     assert_eq!(code, 0, "{out}");
     let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let last = lines.last().unwrap();
     assert_eq!((&last["status"], &last["conversation"]), (&"finished".into(), &id.as_str().into()));
     assert_eq!(last["events"], desk.far.payloads(&desk.id()).len());
-    let (code, out, _) = desk.says(&["pause", &id]).await;
+    let (code, out, _) = desk.execute(&["pause", &id]).await;
     assert_eq!((code, &*out), (1, "it does not run: finished\n"));
-    let (code, _, errors) = desk.says(&["approve", &id]).await;
+    let (code, _, errors) = desk.execute(&["approve", &id]).await;
     assert_eq!(code, 1);
     assert!(errors.contains("nothing waits for consent"), "{errors}");
     desk.far.served.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_key_an_unknown_conversation_and_nobody_are_told_apart() {
+async fn a_wrong_key_an_unknown_conversation_and_an_unreachable_server_have_their_own_errors() {
     let mut desk = Desk::new([]).await;
     let unknown = "0af3c9d2-8d4b-4f0e-9a5e-51c11b1f2a01";
-    let (code, _, errors) = desk.says(&["resume", unknown]).await;
+    let (code, _, errors) = desk.execute(&["resume", unknown]).await;
     assert_eq!(code, 1);
     assert!(errors.contains(unknown), "{errors}");
     desk.key = "a-wrong-key";

@@ -8,9 +8,9 @@ use crate::cli::Program;
 const CODING: &str = "5610a708-170e-58da-bb08-33350f7cdc03";
 
 #[test]
-fn an_archive_is_read_as_before_and_taken_back() {
+fn an_archived_conversation_reads_as_before_and_can_be_unarchived() {
     let program = Program::with_goldens();
-    let questions: [&[&str]; 7] = [
+    let commands: [&[&str]; 7] = [
         &["events", "5610", "--raw"],
         &["transcript", "5610"],
         &["--json", "messages", "5610"],
@@ -19,11 +19,11 @@ fn an_archive_is_read_as_before_and_taken_back() {
         &["--json", "report", "commands"],
         &["--json", "query", "SELECT sequence, payload FROM events ORDER BY position"],
     ];
-    let answers = || questions.map(|question| program.done(question));
-    let before = answers();
+    let outputs = || commands.map(|command| program.done(command));
+    let before = outputs();
     let text = program.done(&["archive", "5610", "dc3e", "--reason", "a test"]);
     assert!(text.starts_with("2 conversations archived: 44 events, 124.2 kB of payloads in "), "{text}");
-    assert_eq!(answers(), before);
+    assert_eq!(outputs(), before);
     let shown = program.json(&["show", "5610"]);
     assert_eq!(shown["archived"]["events"], 36);
     assert!(shown["archived_at"].is_string());
@@ -32,10 +32,10 @@ fn an_archive_is_read_as_before_and_taken_back() {
     assert_eq!(again, "nothing to archive: all of it is archived\n");
     assert_eq!(program.json(&["verify"])["sound"], true);
 
-    let back = program.json(&["unarchive", "5610"]);
-    assert_eq!(back, json!({"conversations": [{"id": CODING, "events": 36}]}));
+    let unarchived = program.json(&["unarchive", "5610"]);
+    assert_eq!(unarchived, json!({"conversations": [{"id": CODING, "events": 36}]}));
     assert!(program.done(&["unarchive", "5610"]).contains("was not archived"));
-    assert_eq!(answers(), before);
+    assert_eq!(outputs(), before);
     let log = program.done(&["--json", "admin-log"]);
     let acts: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&acts[0]["act"], &acts[0]["reason"]), (&"archive".into(), &"a test".into()));
@@ -43,7 +43,7 @@ fn an_archive_is_read_as_before_and_taken_back() {
 }
 
 #[test]
-fn an_archive_is_made_by_rule_and_gives_room_back() {
+fn archive_takes_rules_and_frees_space() {
     let program = Program::with_goldens();
     let (code, errors) = program.fails(&["archive"]);
     assert_eq!(code, 1);
@@ -61,7 +61,7 @@ fn an_archive_is_made_by_rule_and_gives_room_back() {
 }
 
 #[test]
-fn a_pruning_is_a_dry_run_until_yes() {
+fn prune_is_a_dry_run_without_yes() {
     let program = Program::with_goldens();
     for (arguments, message) in [
         (vec!["prune"], "say which"),
@@ -77,8 +77,8 @@ fn a_pruning_is_a_dry_run_until_yes() {
         assert!(errors.contains(message), "{arguments:?}: {errors}");
     }
     let rules = ["prune", "--keep-last", "4", "--keep-tag", "lang=python"];
-    let tried = program.json(&rules);
-    assert_eq!((&tried["applied"], &tried["kept"]), (&false.into(), &5.into()));
+    let dry_run = program.json(&rules);
+    assert_eq!((&dry_run["applied"], &dry_run["kept"]), (&false.into(), &5.into()));
     let text = program.run(&rules);
     let (out, remarks) = (String::from_utf8(text.stdout).unwrap(), String::from_utf8(text.stderr).unwrap());
     assert!(out.contains("would be deleted; 5 ("), "{out}");
@@ -86,7 +86,7 @@ fn a_pruning_is_a_dry_run_until_yes() {
     assert_eq!(program.json(&["list"])["total"], 10);
 
     let done = program.json(&[&rules[..], &["--yes", "--reason", "quarterly", "--vacuum"]].concat());
-    assert_eq!((&done["applied"], &done["pruned"]), (&true.into(), &tried["pruned"]));
+    assert_eq!((&done["applied"], &done["pruned"]), (&true.into(), &dry_run["pruned"]));
     assert_eq!(program.json(&["list"])["total"], 5);
     assert_eq!(program.json(&["show", "5610"])["tags"]["lang"], "python");
     assert_eq!(program.json(&["verify"])["sound"], true);
@@ -114,5 +114,5 @@ fn figures_by_conversation_kind_tool_and_day_add_up() {
     assert!(row["archived_bytes"].as_u64().unwrap() < row["payload_bytes"].as_u64().unwrap(), "{row}");
     let by_kind = program.json(&["stats", "--by", "kind"])["rows"].as_array().unwrap().clone();
     let bytes: u64 = by_kind.iter().map(|row| row["payload_bytes"].as_u64().unwrap()).sum();
-    assert_eq!(whole["payload_bytes"], bytes, "an archived payload counts for what it was");
+    assert_eq!(whole["payload_bytes"], bytes, "an archived payload counts with its original size");
 }

@@ -1,4 +1,4 @@
-//! The commands that run agents, on a model server that speaks OpenAI's wire form.
+//! The commands that run agents, with a model server that speaks OpenAI's wire format.
 #![cfg(all(feature = "cli", feature = "agent", unix))]
 
 use std::process::{Command, Output, Stdio};
@@ -10,7 +10,7 @@ use crate::support::model_server::{Answer, ModelServer};
 
 const KEY: &str = "sk-not-to-be-seen";
 
-/// The program, a model for it, and a folder to work in.
+/// The program, a model server and a folder to work in.
 struct Desk {
     program: Program,
     server: ModelServer,
@@ -23,7 +23,7 @@ impl Desk {
         desk
     }
 
-    /// The program in an environment where nothing is set but the model's address and key.
+    /// A command of the program. Its environment has only `PATH`, `HOME`, and the model's address and key.
     fn command(&self, arguments: &[&str]) -> Command {
         let folder = self.program.folder.path();
         let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
@@ -37,24 +37,24 @@ impl Desk {
         self.command(arguments).output().unwrap()
     }
 
-    /// Exit code, standard output and standard error.
-    fn says(&self, arguments: &[&str]) -> (i32, String, String) {
-        told(&self.output(arguments))
+    /// Runs a command. Returns its exit code, standard output and standard error.
+    fn result(&self, arguments: &[&str]) -> (i32, String, String) {
+        decoded(&self.output(arguments))
     }
 
-    /// Standard output of a command that ends with 0.
+    /// The standard output of a command that exits with 0.
     #[track_caller]
     fn done(&self, arguments: &[&str]) -> String {
-        let (code, out, errors) = self.says(arguments);
+        let (code, out, errors) = self.result(arguments);
         assert_eq!(code, 0, "{arguments:?}: {out}{errors}");
         out
     }
 
     fn run(&self, more: &[&str]) -> (i32, String, String) {
-        self.says(&[&["run", "Go", "--workspace", "work", "--model", "openai/m"], more].concat())
+        self.result(&[&["run", "Go", "--workspace", "work", "--model", "openai/m"], more].concat())
     }
 
-    /// The conversation that went on last.
+    /// The id of the conversation that changed last.
     fn id(&self) -> String {
         let list: Value = serde_json::from_str(&self.done(&["--json", "list"])).unwrap();
         list["conversations"][0]["id"].as_str().unwrap().to_owned()
@@ -68,7 +68,7 @@ impl Desk {
     }
 }
 
-fn told(output: &Output) -> (i32, String, String) {
+fn decoded(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
@@ -79,7 +79,7 @@ fn shell(id: &str, command: &str, risk: &str) -> Answer {
 }
 
 #[test]
-fn a_run_draws_what_happens_and_ends_with_its_cost_and_how_to_go_on() {
+fn a_run_prints_its_events_its_cost_and_how_to_continue() {
     let desk =
         Desk::new([shell("c1", "echo made > made.txt; cat made.txt", "LOW"), Answer::text("All done.")]);
     let (code, out, errors) = desk.run(&["--tag", "team=core"]);
@@ -94,7 +94,7 @@ fn a_run_draws_what_happens_and_ends_with_its_cost_and_how_to_go_on() {
     assert!(desk.program.folder.path().join("work/made.txt").exists());
     assert_eq!(desk.server.seen()[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
     assert!(desk.done(&["list", "--tag", "team=core"]).contains(&id));
-    // The key is in no file.
+    // No file contains the key.
     for name in ["annals.db", "annals.db-wal"] {
         let bytes = std::fs::read(desk.program.folder.path().join(name)).unwrap_or_default();
         assert!(!bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes()), "{name}");
@@ -102,7 +102,7 @@ fn a_run_draws_what_happens_and_ends_with_its_cost_and_how_to_go_on() {
 }
 
 #[test]
-fn programs_read_a_run_line_by_line() {
+fn the_json_output_of_a_run_is_one_value_per_line() {
     let desk = Desk::new([Answer::text("Hello.")]);
     let out = desk.done(&["--json", "run", "Hi", "-m", "openai/m", "-w", "work"]);
     let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -117,27 +117,43 @@ fn programs_read_a_run_line_by_line() {
 }
 
 #[test]
-fn what_is_risky_waits_where_nobody_can_be_asked() {
+fn risky_actions_wait_if_no_person_can_be_asked() {
     let desk = Desk::new([shell("c1", "rm -rf /nowhere/at/all", "LOW"), Answer::text("As you wish.")]);
     let (code, out, _) = desk.run(&[]);
     let id = desk.id();
     assert_eq!(code, 1);
     assert!(out.contains("waiting for your consent"), "{out}");
     assert!(out.contains(&format!("annals approve {id}, or: annals reject {id}")), "{out}");
-    // Going on without a word carries nothing out.
-    assert_eq!(desk.says(&["resume", &id]).0, 1);
+    // Resuming without a message does not execute the action.
+    assert_eq!(desk.result(&["resume", &id]).0, 1);
     assert_eq!(desk.server.seen().len(), 1);
-    let refused = desk.done(&["reject", &id[..8], "--reason", "not here"]);
-    assert_eq!(refused, format!("refused 1 action; `annals resume {id}` lets the agent go on\n"));
-    let (code, _, errors) = desk.says(&["reject", &id]);
-    assert_eq!(code, 1);
-    assert!(errors.contains("nothing waits for consent"), "{errors}");
+    let rejected = format!("rejected 1 action; `annals resume {id}` tells the agent and lets it go on\n");
+    assert_eq!(desk.done(&["reject", &id[..8], "--reason", "not here"]), rejected);
+    // If no action waits for consent, the error gives the reason and what the operator can do instead.
+    let nothing_waits = |command: &str, state: &str, way_out: &str| {
+        let (code, _, errors) = desk.result(&[command, &id]);
+        assert_eq!(code, 1);
+        let what = format!("annals: nothing waits for consent: {id} {state}\n");
+        assert!(errors.contains(&format!("{what}        `annals resume {id}{way_out}\n")), "{errors}");
+    };
+    nothing_waits("reject", "does not run", "` continues it");
     assert!(desk.done(&["resume", &id]).contains("As you wish."));
     assert!(desk.server.seen()[1].text.contains("not here"));
+    nothing_waits("reject", "has finished", " 'and now ..'` gives it more to do");
+    nothing_waits("approve", "has finished", " 'and now ..'` gives it more to do");
 }
 
 #[test]
-fn consent_carries_out_what_waits() {
+fn a_command_that_cannot_be_judged_waits_although_the_model_calls_it_harmless() {
+    // The shell waits for the end of the text. What it would run is not known.
+    let desk = Desk::new([shell("c1", "echo 'one", "LOW")]);
+    let (code, out, _) = desk.run(&[]);
+    assert_eq!(code, 1);
+    assert!(out.contains("waiting for your consent"), "{out}");
+}
+
+#[test]
+fn consent_executes_the_waiting_action() {
     let desk = Desk::new([shell("c1", "echo yes > yes.txt", "LOW"), Answer::text("Done.")]);
     assert_eq!(desk.run(&["--confirm", "always"]).0, 1);
     let file = desk.program.folder.path().join("work/yes.txt");
@@ -147,7 +163,7 @@ fn consent_carries_out_what_waits() {
 }
 
 #[test]
-fn what_is_said_to_one_that_rests_is_heard_when_it_is_resumed() {
+fn a_message_to_an_idle_conversation_reaches_the_model_on_resume() {
     let desk = Desk::new([Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
     desk.run(&[]);
     let id = desk.id();
@@ -162,7 +178,7 @@ fn what_is_said_to_one_that_rests_is_heard_when_it_is_resumed() {
 }
 
 #[test]
-fn a_question_leaves_no_trace_but_its_cost() {
+fn a_question_adds_no_event_only_its_cost() {
     let desk = Desk::new([Answer::text("One."), Answer::text("Because.")]);
     desk.run(&[]);
     let id = desk.id();
@@ -173,7 +189,7 @@ fn a_question_leaves_no_trace_but_its_cost() {
 }
 
 #[test]
-fn a_fork_goes_its_own_way_from_the_event_that_is_named() {
+fn a_fork_is_independent_after_the_named_event() {
     let desk = Desk::new([Answer::text("One."), Answer::text("Another."), Answer::text("More.")]);
     desk.run(&[]);
     let id = desk.id();
@@ -182,42 +198,43 @@ fn a_fork_goes_its_own_way_from_the_event_that_is_named() {
     assert_eq!(desk.kinds(&fork), ["SystemPromptEvent", "MessageEvent"]);
     assert!(desk.done(&["resume", &fork]).contains("Another."));
     assert_eq!(desk.kinds(&id).len(), 3);
-    let (code, _, errors) = desk.says(&["fork", &id, "--from", "77"]);
+    let (code, _, errors) = desk.result(&["fork", &id, "--from", "77"]);
     assert_eq!(code, 1);
     assert!(errors.contains("has no event 77"), "{errors}");
     assert!(desk.done(&["--json", "fork", &id, "--keep-cost"]).contains("\"events\":3"));
 }
 
 #[tokio::test]
-async fn a_run_of_another_process_is_paused_and_heard_and_never_run_twice() {
+async fn a_run_of_another_process_gets_messages_and_is_paused_but_never_run_twice() {
     let answer = shell("c1", "echo never", "LOW").held();
     let desk = Desk::new([answer, Answer::text("Done.")]);
     let run = ["run", "Go", "--workspace", "work", "--model", "openai/m"];
     let child = desk.command(&run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     desk.server.arrived(1).await;
     let id = desk.id();
-    let (code, _, errors) = desk.says(&["resume", &id]);
+    let (code, _, errors) = desk.result(&["resume", &id]);
     assert_eq!(code, 1);
     assert!(errors.contains("is running already") && errors.contains("annals pause"), "{errors}");
     assert!(desk.done(&["send", &id, "by the way"]).contains("the running agent receives it"));
     assert_eq!(desk.done(&["pause", &id]), "paused\n");
     desk.server.release();
-    let (code, out, _) = told(&child.wait_with_output().unwrap());
+    let (code, out, _) = decoded(&child.wait_with_output().unwrap());
     assert_eq!(code, 1);
     assert!(out.contains("by the way") && out.contains("\npaused · 1 model call"), "{out}");
-    // What the model asked for meanwhile is carried out once, when it goes on.
+    // The action that the model requested meanwhile is executed once, after the resume.
     assert_eq!(desk.kinds(&id).iter().filter(|kind| *kind == "ObservationEvent").count(), 0);
     assert!(desk.done(&["resume", &id]).contains("Done."));
     assert_eq!(desk.kinds(&id).iter().filter(|kind| *kind == "ObservationEvent").count(), 1);
 }
 
 #[tokio::test]
-async fn a_run_that_was_killed_is_resumed_and_says_what_was_interrupted() {
+async fn a_killed_run_is_resumed_and_reports_the_interrupted_tool() {
     let desk = Desk::new([shell("c1", "echo once >> log; sleep 600", "LOW"), Answer::text("I see.")]);
     let run = ["run", "Go", "--workspace", "work", "--model", "openai/m"];
     let mut child = desk.command(&run).stdout(Stdio::null()).spawn().unwrap();
     let log = desk.program.folder.path().join("work/log");
-    while !log.exists() {
+    // The file is there before its text is.
+    while std::fs::read_to_string(&log).ok().as_deref() != Some("once\n") {
         tokio::task::yield_now().await;
     }
     child.kill().unwrap();
@@ -229,7 +246,7 @@ async fn a_run_that_was_killed_is_resumed_and_says_what_was_interrupted() {
 }
 
 #[test]
-fn every_setting_says_where_it_came_from() {
+fn every_setting_is_shown_with_its_source() {
     let desk = Desk::new([]);
     let folder = desk.program.folder.path().join("home/.config/annals");
     std::fs::create_dir_all(&folder).unwrap();
@@ -239,7 +256,7 @@ fn every_setting_says_where_it_came_from() {
     )
     .unwrap();
     let mut command = desk.command(&["--json", "config", "--confirm", "never"]);
-    let out = told(
+    let out = decoded(
         &command.env("ANNALS_MODEL", "environment/model").env("ANNALS_MAX_ITERATIONS", "7").output().unwrap(),
     )
     .1;
@@ -256,18 +273,18 @@ fn every_setting_says_where_it_came_from() {
     assert_eq!(setting("profile"), json!({ "value": null, "from": "not set" }));
     assert_eq!(setting("api_key"), json!({ "value": "**********", "from": "environment, LLM_API_KEY" }));
     std::fs::write(folder.join("config.toml"), "modle = 'x'\n").unwrap();
-    let (code, _, errors) = desk.says(&["config"]);
+    let (code, _, errors) = desk.result(&["config"]);
     assert_eq!(code, 1);
     assert!(errors.contains("modle") && errors.contains("config.toml"), "{errors}");
 }
 
 #[test]
-fn a_profile_names_a_model_and_what_is_typed_counts_more() {
+fn a_profile_names_a_model_and_typed_options_take_precedence() {
     let desk = Desk::new([Answer::text("One."), Answer::text("Two.")]);
     desk.done(&["profiles", "--save", "fast", "--model", "openai/quick", "--with-key"]);
     let mut run = desk.command(&["run", "Go", "-w", "work", "--profile", "fast"]);
     let (code, out, errors) =
-        told(&run.env_remove("LLM_API_KEY").env_remove("LLM_BASE_URL").output().unwrap());
+        decoded(&run.env_remove("LLM_API_KEY").env_remove("LLM_BASE_URL").output().unwrap());
     assert_eq!(code, 0, "{out}{errors}");
     desk.done(&["run", "Go", "-w", "work", "--profile", "fast", "--model", "openai/other"]);
     let models: Vec<_> = desk.server.seen().iter().map(|seen| seen.body["model"].clone()).collect();
@@ -275,18 +292,18 @@ fn a_profile_names_a_model_and_what_is_typed_counts_more() {
     assert_eq!(desk.server.seen()[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
     assert!(desk.done(&["profiles"]).contains("fast"));
     desk.done(&["profiles", "--remove", "fast"]);
-    let (code, _, errors) = desk.says(&["run", "Go", "--profile", "fast"]);
+    let (code, _, errors) = desk.result(&["run", "Go", "--profile", "fast"]);
     assert_eq!(code, 1);
     assert!(errors.contains("fast"), "{errors}");
 }
 
 #[test]
-fn without_a_model_nothing_is_begun() {
+fn no_run_begins_without_a_model() {
     let desk = Desk::new([]);
-    let (code, _, errors) = desk.says(&["run", "Go"]);
+    let (code, _, errors) = desk.result(&["run", "Go"]);
     assert_eq!(code, 1);
     assert!(errors.contains("which model is to be asked?") && errors.contains("--model"), "{errors}");
-    let (code, _, errors) = desk.says(&["resume", "1234"]);
+    let (code, _, errors) = desk.result(&["resume", "1234"]);
     assert_eq!(code, 1);
     assert!(errors.contains("there is no"), "{errors}");
 }
@@ -306,7 +323,7 @@ fn a_secret_is_given_to_commands_that_name_it_and_never_shown() {
         if key {
             command.env("OH_SECRET_KEY", "a long random text");
         }
-        told(&command.output().unwrap())
+        decoded(&command.output().unwrap())
     };
     let (code, _, errors) = with(&["secrets", &id, "--set", "DEPLOY_TOKEN"], false);
     assert_eq!(code, 1);
@@ -321,7 +338,7 @@ fn a_secret_is_given_to_commands_that_name_it_and_never_shown() {
 }
 
 #[test]
-fn a_model_that_refuses_the_key_fails_the_run_with_a_way_out() {
+fn a_rejected_key_fails_the_run_with_a_hint() {
     let desk = Desk::new([Answer::error(401, "no such key")]);
     let (code, out, _) = desk.run(&[]);
     assert_eq!(code, 2);
@@ -333,7 +350,7 @@ fn a_model_that_refuses_the_key_fails_the_run_with_a_way_out() {
 }
 
 #[test]
-fn a_persons_files_and_plugins_add_to_an_agent_unless_they_are_not_to() {
+fn a_persons_files_and_plugins_add_to_an_agent_unless_excluded() {
     let desk = Desk::new([Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
     let folder = desk.program.folder.path();
     let hook = |word: &str| {

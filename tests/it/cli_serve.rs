@@ -1,4 +1,4 @@
-//! `annals serve` as a program: in the place of the reference's server, with its folders, until it is told to end.
+//! `annals serve` as a program: it replaces the reference's server, uses its folders, and ends on a signal.
 #![cfg(all(feature = "cli", feature = "server", unix))]
 
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -12,7 +12,7 @@ use crate::cli::Program;
 
 const KEY: &str = "session-key";
 
-/// A server that runs, and where it is.
+/// A running server and its address.
 struct Serving {
     child: Child,
     url: String,
@@ -34,31 +34,31 @@ impl Serving {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let url = line.trim().rsplit_once(" on ").expect("where it is").1.to_owned();
+        let url = line.trim().rsplit_once(" on ").expect("the line ends with the address").1.to_owned();
         Self { child, url }
     }
 
     async fn ask(&self, path: &str, key: &str) -> (StatusCode, Value) {
-        // The client could speak TLS and wants to know with what, though nothing here does.
-        let _there_already = rustls::crypto::ring::default_provider().install_default();
+        // The client needs a TLS provider, although no address here uses TLS.
+        let _already_installed = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let asked = client.get(format!("{}{path}", self.url)).header("x-session-api-key", key);
         let answer = asked.send().await.unwrap();
         (answer.status(), answer.json().await.unwrap())
     }
 
-    /// Tells it to end, as a service manager does; answers what it said beside its answers.
+    /// Ends the server with a signal, as a service manager does. Returns its standard error.
     fn end(mut self) -> String {
-        let told = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
-        assert!(told.success());
+        let killed = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(killed.success());
         assert!(self.child.wait().unwrap().success());
-        let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        said
+        let mut errors = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        errors
     }
 }
 
-/// A folder as the reference leaves it, and one in which tools keep what is long.
+/// Makes a conversation folder as the reference leaves it, and a folder that holds only long tool outputs.
 fn folders(program: &Program) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/conversations/hello-two-turns");
     let target = program.folder.path().join("conversations/dc3e2801a35e500194a7d105aced297a");
@@ -78,14 +78,17 @@ fn folders(program: &Program) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_references_folders_are_offered_and_taken_in_when_asked_for() {
+async fn the_references_folders_are_reported_and_imported_on_request() {
     let program = Program::new();
     folders(&program);
     let serving = Serving::start(&program, &[]);
     assert_eq!(serving.ask("/api/conversations/count", KEY).await, (StatusCode::OK, 0.into()));
     assert_eq!(serving.ask("/api/conversations/count", "another").await.0, StatusCode::UNAUTHORIZED);
-    let said = serving.end();
-    assert!(said.contains("1 conversation folder under") && said.contains("--import-folders"), "{said}");
+    let errors = serving.end();
+    assert!(
+        errors.contains("1 conversation folder under") && errors.contains("--import-folders"),
+        "{errors}"
+    );
 
     let serving = Serving::start(&program, &["--import-folders"]);
     assert_eq!(serving.ask("/api/conversations/count", KEY).await, (StatusCode::OK, 1.into()));
@@ -93,16 +96,16 @@ async fn the_references_folders_are_offered_and_taken_in_when_asked_for() {
     assert_eq!((status, &info["execution_status"]), (StatusCode::OK, &"finished".into()));
     assert!(serving.end().contains("1 conversation under"));
 
-    // It is there now: nothing is offered, and taking it in again adds nothing.
-    let said = Serving::start(&program, &[]).end();
-    assert!(!said.contains("--import-folders"), "{said}");
-    let said = Serving::start(&program, &["--import-folders"]).end();
-    assert!(said.contains("0 new events"), "{said}");
+    // The conversation is imported now. There is no hint, and a second import adds nothing.
+    let errors = Serving::start(&program, &[]).end();
+    assert!(!errors.contains("--import-folders"), "{errors}");
+    let errors = Serving::start(&program, &["--import-folders"]).end();
+    assert!(errors.contains("0 new events"), "{errors}");
 }
 
-/// A unit of a service manager often sets a variable to nothing.
+/// A service manager's unit file often sets a variable to the empty string.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_variable_is_one_that_is_not_set() {
+async fn an_empty_variable_counts_as_unset() {
     const EMPTY: [(&str, &str); 8] = [
         ("EXTENSIONS_PATH", ""),
         ("OH_CONVERSATIONS_PATH", ""),
@@ -120,16 +123,16 @@ async fn an_empty_variable_is_one_that_is_not_set() {
     assert_eq!(serving.ask("/api/conversations/count", KEY).await, (StatusCode::OK, 1.into()));
     assert_eq!(serving.ask("/api/settings", KEY).await.0, StatusCode::OK);
     serving.end();
-    // What the file of settings says counts more than the default.
+    // The settings file has priority over the default.
     std::fs::write(program.folder.path().join("server.toml"), "[serve]\nconversations_dir = \"empty\"\n")
         .unwrap();
     let serving = Serving::start_with(&program, &["--config", "server.toml"], &EMPTY);
-    let said = serving.end();
-    assert!(!said.contains("conversation folder"), "{said}");
+    let errors = serving.end();
+    assert!(!errors.contains("conversation folder"), "{errors}");
 }
 
 #[test]
-fn other_addresses_want_a_key_or_a_word() {
+fn another_address_needs_a_key_or_without_key() {
     let program = Program::new();
     let asked = ["serve", "--host", "0.0.0.0", "--port", "0"];
     let (code, errors) = program.fails(&asked);
@@ -137,13 +140,13 @@ fn other_addresses_want_a_key_or_a_word() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_file_of_settings_says_what_nobody_typed() {
+async fn the_settings_file_sets_what_the_command_line_does_not() {
     let program = Program::new();
     let file = program.folder.path().join("server.toml");
     let text = "model = \"openai/gpt-5\"\n[serve]\nhost = \"192.0.2.1\"\nport = 1\napi_keys = [\"from-the-file\"]\n\
                 max_concurrent_runs = 3\n";
     std::fs::write(&file, text).unwrap();
-    // The address and the port are typed and count more; the key is the file's.
+    // The address and the port of the command line have priority. The key comes from the file.
     let serving = Serving::start(&program, &["--host", "127.0.0.1", "--config", "server.toml"]);
     assert_eq!(serving.ask("/api/conversations/count", "from-the-file").await.0, StatusCode::OK);
     assert_eq!(serving.ask("/api/conversations/count", "another").await.0, StatusCode::UNAUTHORIZED);
@@ -151,21 +154,21 @@ async fn the_file_of_settings_says_what_nobody_typed() {
 }
 
 #[test]
-fn a_wrong_file_of_settings_is_told_of_without_its_keys() {
+fn an_invalid_settings_file_is_reported_without_its_keys() {
     let program = Program::new();
     let refusal = |text: &str| {
         std::fs::write(program.folder.path().join("server.toml"), text).unwrap();
-        let (code, said) = program.fails(&["serve", "--config", "server.toml"]);
-        assert_eq!(code, 1, "{said}");
-        said
+        let (code, errors) = program.fails(&["serve", "--config", "server.toml"]);
+        assert_eq!(code, 1, "{errors}");
+        errors
     };
-    let said = refusal("[serve]\nprot = 8000\n");
-    assert!(said.contains("server.toml") && said.contains("prot"), "{said}");
-    let said = refusal("[serve]\napi_keys = \"sk-very-secret\"\n");
+    let errors = refusal("[serve]\nprot = 8000\n");
+    assert!(errors.contains("server.toml") && errors.contains("prot"), "{errors}");
+    let errors = refusal("[serve]\napi_keys = \"sk-very-secret\"\n");
     assert!(
-        said.contains("the value of api_keys has the wrong type") && !said.contains("very-secret"),
-        "{said}"
+        errors.contains("the value of api_keys has the wrong type") && !errors.contains("very-secret"),
+        "{errors}"
     );
-    let (_, said) = program.fails(&["serve", "--config", "nowhere.toml"]);
-    assert!(said.contains("there is no file nowhere.toml"), "{said}");
+    let (_, errors) = program.fails(&["serve", "--config", "nowhere.toml"]);
+    assert!(errors.contains("there is no file nowhere.toml"), "{errors}");
 }

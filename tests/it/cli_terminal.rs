@@ -1,5 +1,5 @@
-//! The program on a real terminal, over conversations whose every text wants to drive it: nothing that is stored reaches it
-//! but as text.
+//! Runs the program on a real terminal, over conversations whose texts all contain control sequences. Stored data
+//! reaches the terminal only as text.
 #![cfg(all(feature = "cli", feature = "agent", target_os = "linux"))]
 
 use std::io::Read as _;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::cli::Program;
 
-/// What a text has that means harm: sequences of 7 and of 8 bits, what goes back over what is there, and what turns the
-/// direction of reading.
+/// A harmful text: control sequences of 7 and of 8 bits, characters that overwrite earlier text, and characters that
+/// change the direction of reading.
 const HARM: &str = "a\u{1b}]0;owned\u{7}b\u{1b}[2Jc\u{9b}31md\u{202e}e\u{2066}f\u{85}g\rh\u{8}i\u{1b}]52;c;eA==\u{1b}\\j\u{90}k stored";
 
-/// Members whose values make an event what it is.
+/// Members whose values stay as they are, because the structure of an event depends on them.
 const STRUCTURE: [&str; 14] = [
     "id",
     "kind",
@@ -33,8 +33,9 @@ const STRUCTURE: [&str; 14] = [
     "security_risk",
 ];
 
-/// What there is to type; `ID` and `OTHER` are conversations. What is not here changes things, waits, or shows nothing stored.
-const ASKED: [&[&str]; 46] = [
+/// The commands that are run. `ID` and `OTHER` stand for conversations. Other commands change data, wait, or show no
+/// stored data.
+const COMMANDS: [&[&str]; 46] = [
     &["list"],
     &["show", "ID"],
     &["secrets", "ID"],
@@ -83,9 +84,9 @@ const ASKED: [&[&str]; 46] = [
     &["import", "nowhere\u{1b}[2J"],
 ];
 
-/// The commands that are asked nothing here, and why.
-const LEFT: [&str; 27] = [
-    // They run agents, and need a model.
+/// The commands that are not run here, and why.
+const SKIPPED: [&str; 27] = [
+    // They run agents and need a model.
     "run",
     "resume",
     "send",
@@ -94,13 +95,13 @@ const LEFT: [&str; 27] = [
     "ask",
     "pause",
     "fork",
-    // They show what a person set up, not what is stored.
+    // They show settings or help, not stored data.
     "profiles",
     "config",
     "keys",
     "completions",
     "help",
-    // They change the file or make others; what they say is of their own.
+    // They change the file or write other files. Their output is the program's own text.
     "export",
     "bundle",
     "upgrade",
@@ -114,11 +115,11 @@ const LEFT: [&str; 27] = [
     "archive",
     "unarchive",
     "vacuum",
-    // It draws a screen of its own: tests/it/drawing.rs.
+    // It draws its own screen: see tests/it/drawing.rs.
     "replay",
 ];
 
-/// They go on until they are ended.
+/// Commands that run until they are stopped.
 const ENDLESS: [&str; 2] = ["open", "serve"];
 
 fn harm(value: &Value) -> Value {
@@ -136,7 +137,7 @@ fn harm(value: &Value) -> Value {
     }
 }
 
-/// A golden with harm in every text, under another id.
+/// Writes a copy of a golden with [`HARM`] in every text and another id. Returns its folder.
 fn folder(program: &Program, golden: &str, id: &str) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/conversations").join(golden);
     let to = program.folder.path().join(id);
@@ -162,8 +163,8 @@ fn folder(program: &Program, golden: &str, id: &str) -> PathBuf {
     to
 }
 
-/// What a command writes to a terminal that it has to itself.
-fn typed(program: &Program, arguments: &[String]) -> String {
+/// Runs a command on its own terminal. Returns what it writes.
+fn output_on_terminal(program: &Program, arguments: &[String]) -> String {
     let (mut pty, pts) = pty_process::blocking::open().unwrap();
     pty.resize(Size::new(50, 200)).unwrap();
     let command =
@@ -171,14 +172,14 @@ fn typed(program: &Program, arguments: &[String]) -> String {
     let command = command.env_remove("ANNALS_DB").env("TERM", "xterm-256color");
     let mut child = command.spawn(pts).unwrap();
     let mut written = Vec::new();
-    // The end is an error: the other side has gone.
+    // Reading ends with an error, because the other side is closed.
     let _gone = pty.read_to_end(&mut written);
     child.wait().unwrap();
     String::from_utf8_lossy(&written).into_owned()
 }
 
-/// A text without the program's own: colours, and what a figure of progress is drawn with. Those are `ESC [ digits and semicolons m`, `ESC [2K`, `ESC [ digits A`, `ESC [?25l` and
-/// `ESC [?25h`.
+/// Removes the program's own control sequences from a text: those of colours and of progress. They are
+/// `ESC [ digits and semicolons m`, `ESC [K`, `ESC [2K`, `ESC [ digits A` (or `B`, `G`), `ESC [?25l` and `ESC [?25h`.
 fn without_own(text: &str) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some(at) = rest.find("\u{1b}[") {
@@ -199,7 +200,7 @@ fn without_own(text: &str) -> String {
 }
 
 #[test]
-fn nothing_stored_drives_a_terminal_whatever_is_typed() {
+fn stored_text_never_controls_the_terminal() {
     let program = Program::new();
     let (id, other) = ("0f0f0f0f-0000-4000-8000-000000000001", "0e0e0e0e-0000-4000-8000-000000000002");
     for (golden, id) in [("coding-task", id), ("errors-and-stuck", other)] {
@@ -210,14 +211,14 @@ fn nothing_stored_drives_a_terminal_whatever_is_typed() {
     assert!(events.contains("stored"));
     std::fs::write(program.folder.path().join("events.jsonl"), events).unwrap();
     let mut seen = 0;
-    for asked in ASKED {
+    for command in COMMANDS {
         for json in [false, true] {
             let arguments: Vec<String> = json
                 .then(|| "--json".to_owned())
                 .into_iter()
-                .chain(asked.iter().map(|word| word.replace("OTHER", other).replace("ID", id)))
+                .chain(command.iter().map(|word| word.replace("OTHER", other).replace("ID", id)))
                 .collect();
-            let written = without_own(&typed(&program, &arguments));
+            let written = without_own(&output_on_terminal(&program, &arguments));
             let is_harm = |c: &char| {
                 (c.is_control() && !['\n', '\t', '\r'].contains(c))
                     || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -226,24 +227,24 @@ fn nothing_stored_drives_a_terminal_whatever_is_typed() {
             let around =
                 found.map(|at| written.chars().skip(at.saturating_sub(80)).take(160).collect::<String>());
             assert_eq!(around, None, "{arguments:?}");
-            assert!(!written.contains("g\rh"), "{arguments:?}: what is there is written over");
+            assert!(!written.contains("g\rh"), "{arguments:?}: earlier text was overwritten");
             seen += usize::from(written.contains("stored"));
         }
     }
-    assert!(seen > 50, "{seen} of them showed what was stored");
+    assert!(seen > 50, "only {seen} commands showed stored text");
 }
 
 #[test]
-fn every_command_is_asked_or_left_for_a_reason() {
+fn every_command_is_run_here_or_skipped_for_a_reason() {
     let help = Program::new().done(&["--help"]);
     let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
     assert!(names.len() > 40, "{names:?}");
     for name in names {
-        let is_known = LEFT.contains(&name)
+        let is_known = SKIPPED.contains(&name)
             || ENDLESS.contains(&name)
-            || ASKED.iter().any(|asked| asked.first() == Some(&name));
+            || COMMANDS.iter().any(|command| command.first() == Some(&name));
         assert!(is_known, "{name} is in no list of this file");
     }
 }

@@ -11,7 +11,7 @@ use crate::support::child::{self, Running};
 use crate::support::events::{pause, said};
 use crate::support::{Scratch, all_events, assert_sound, conversation, event_ids, still};
 
-/// Runs `work` on `count` threads that begin at the same moment; answers what each of them answers.
+/// Runs `work` on `count` threads that start at the same moment. Returns their results.
 fn at_once<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(count);
     std::thread::scope(|scope| {
@@ -28,15 +28,16 @@ fn at_once<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     })
 }
 
-/// Holds what writers were told to be what is stored: dense, and each writer's own events in their order.
-fn assert_dense(store: &Store, conversation: &ConversationId, told: &[Vec<(String, u64)>]) {
+/// Asserts that the store holds exactly the events that the writers appended, without gaps, each at the sequence that
+/// its writer received, and the events of each writer in their order.
+fn assert_dense(store: &Store, conversation: &ConversationId, appended: &[Vec<(String, u64)>]) {
     let stored = event_ids(store, conversation);
     let mut by_sequence = BTreeMap::new();
-    for writer in told {
+    for writer in appended {
         assert!(writer.windows(2).all(|pair| pair[0].1 < pair[1].1), "a writer's events keep their order");
         by_sequence.extend(writer.iter().map(|(id, sequence)| (*sequence, id.clone())));
     }
-    let count = told.iter().map(Vec::len).sum::<usize>();
+    let count = appended.iter().map(Vec::len).sum::<usize>();
     assert_eq!(by_sequence.into_iter().collect::<Vec<_>>(), (0..).zip(stored).collect::<Vec<_>>());
     assert_eq!(store.conversation(conversation).unwrap().event_count, count as u64);
 }
@@ -46,7 +47,7 @@ fn sixty_four_threads_share_commits_and_leave_no_gap() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let talk = conversation("talk");
-    let told = at_once(64, |thread| {
+    let appended = at_once(64, |thread| {
         let append = |number| {
             let id = format!("{thread}-{number}");
             let places = store.append(&talk, Expected::Any, &[said(&id, "hello")]).unwrap();
@@ -54,32 +55,32 @@ fn sixty_four_threads_share_commits_and_leave_no_gap() {
         };
         (0..12).map(append).collect::<Vec<_>>()
     });
-    assert_dense(&store, &talk, &told);
+    assert_dense(&store, &talk, &appended);
     let events = all_events(&store, &talk);
     let positions: Vec<u64> = events.iter().map(|event| event.position.0).collect();
     assert_eq!(positions, (1..=64 * 12).collect::<Vec<_>>());
-    // One commit has one time; with 64 writers waiting there must be far fewer commits than events.
+    // All events of a commit have the same time. With 64 writers waiting, there must be far fewer commits than events.
     let commits: BTreeSet<_> = events.iter().map(|event| event.recorded_at).collect();
     assert!(commits.len() * 2 < events.len(), "{} commits", commits.len());
     assert_sound(&store);
 }
 
 #[test]
-fn a_request_that_fails_takes_no_other_down() {
+fn a_failed_request_fails_no_other_request() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let talk = conversation("talk");
     store.append(&talk, Expected::Empty, &[said("known", "first")]).unwrap();
     let stale =
         BaseStateChange { expected: Some(Version(99)), fields: vec![FieldChange::set("a", "1").unwrap()] };
-    let told = at_once(48, |thread| {
+    let appended = at_once(48, |thread| {
         let mut own = Vec::new();
         for number in 0..6 {
             let id = format!("{thread}-{number}");
             let batch = [pause(&format!("{id}-a")), pause(&format!("{id}-b"))];
             match thread % 4 {
                 0 => {
-                    // A batch that fails at its end must be undone within the others' commit.
+                    // A batch whose last event fails must be undone within the commit that it shares with others.
                     let bad = [batch[0].clone(), batch[1].clone(), said("known", "other words")];
                     let error = store.append(&talk, Expected::Any, &bad).unwrap_err();
                     assert!(matches!(error, Error::DuplicateEvent { .. }), "{error}");
@@ -112,14 +113,14 @@ fn a_request_that_fails_takes_no_other_down() {
         }
         own
     });
-    let mut told = told;
-    told.push(vec![("known".into(), 0)]);
-    assert_dense(&store, &talk, &told);
+    let mut appended = appended;
+    appended.push(vec![("known".into(), 0)]);
+    assert_dense(&store, &talk, &appended);
     assert_sound(&store);
 }
 
 #[test]
-fn of_many_who_expect_the_same_length_one_succeeds() {
+fn one_of_many_writers_that_expect_the_same_length_succeeds() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     for round in 0..10 {
@@ -137,7 +138,7 @@ fn of_many_who_expect_the_same_length_one_succeeds() {
 }
 
 #[test]
-fn of_many_who_change_one_version_of_the_base_state_one_succeeds() {
+fn one_of_many_changes_of_the_same_base_state_version_succeeds() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[pause("a")]).unwrap();
@@ -162,7 +163,7 @@ fn of_many_who_change_one_version_of_the_base_state_one_succeeds() {
 }
 
 #[test]
-fn readers_and_writers_of_a_store_in_memory_do_not_trip_over_each_other() {
+fn readers_and_writers_share_a_store_in_memory_without_errors() {
     let store = Store::in_memory(&Options::default()).unwrap();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[pause("first")]).unwrap();
@@ -189,16 +190,16 @@ fn readers_and_writers_of_a_store_in_memory_do_not_trip_over_each_other() {
     assert_sound(&store);
 }
 
-/// How many appends each process and each of its two threads makes.
+/// The number of appends that each of the two threads of each process makes.
 const EACH: usize = 40;
 
 #[test]
-fn two_processes_on_one_conversation_meet_only_conflicts_they_can_name() {
-    const TEST: &str = "concurrent::two_processes_on_one_conversation_meet_only_conflicts_they_can_name";
+fn two_processes_on_one_conversation_get_only_expected_conflicts() {
+    const TEST: &str = "concurrent::two_processes_on_one_conversation_get_only_expected_conflicts";
     let talk = conversation("talk");
     if let Some(role) = child::role() {
         let store = Store::open(&role.database).unwrap();
-        let told = Mutex::new(());
+        let output = Mutex::new(());
         at_once(2, |thread| {
             for number in 0..EACH {
                 let id = format!("{}-{thread}-{number}", role.name);
@@ -207,29 +208,29 @@ fn two_processes_on_one_conversation_meet_only_conflicts_they_can_name() {
                 } else {
                     store.append(&talk, Expected::Any, &[pause(&id)]).unwrap()[0].sequence.0
                 };
-                let _one_line_at_a_time = told.lock().unwrap();
+                let _one_line_at_a_time = output.lock().unwrap();
                 child::report(&format!("{id} {sequence}"));
             }
         });
         return;
     }
     let scratch = Scratch::new();
-    // Both create the file: who comes second must find it whole.
+    // Both processes create the file. The second one must find it complete.
     let running = ["one", "two"].map(|name| Running::start(child::command(TEST, name, &scratch.database())));
-    let mut told: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
+    let mut appended: BTreeMap<String, Vec<(String, u64)>> = BTreeMap::new();
     for line in running.into_iter().flat_map(Running::finish) {
         let (id, sequence) = line.split_once(' ').unwrap();
         let writer = id.rsplit_once('-').unwrap().0.to_owned();
-        told.entry(writer).or_default().push((id.to_owned(), sequence.parse().unwrap()));
+        appended.entry(writer).or_default().push((id.to_owned(), sequence.parse().unwrap()));
     }
-    let told: Vec<_> = told.into_values().collect();
-    assert_eq!(told.iter().map(Vec::len).collect::<Vec<_>>(), [EACH; 4]);
+    let appended: Vec<_> = appended.into_values().collect();
+    assert_eq!(appended.iter().map(Vec::len).collect::<Vec<_>>(), [EACH; 4]);
     let store = scratch.open();
-    assert_dense(&store, &talk, &told);
+    assert_dense(&store, &talk, &appended);
     assert_sound(&store);
 }
 
-/// Appends where this process believes the end is, until that is true.
+/// Appends with the length that this process knows. Retries with the actual length after each conflict.
 fn append_exactly(store: &Store, conversation: &ConversationId, event: &NewEvent) -> u64 {
     let mut length = store.conversation(conversation).map_or(0, |row| row.event_count);
     loop {

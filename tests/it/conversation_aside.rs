@@ -1,4 +1,4 @@
-//! What is done beside a conversation: questions, titles, tools by hand, another model, forks and other branches.
+//! Operations beside a conversation's runs: questions, titles, tools called by hand, another model, forks, branches.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use annals::{ConversationId, EventId};
 use crate::support::stage::{Act, Stage, agent, command, events, finish, kinds};
 
 #[tokio::test]
-async fn a_question_leaves_no_trace_but_its_price() {
+async fn a_question_adds_no_event_only_its_cost() {
     let gate = Gate::new();
     let stage = Stage::new([command("c1", "slow").cost(0.5), Line::text("I run a command.").cost(0.25)])
         .acts([Act::Wait(gate.clone())]);
@@ -26,7 +26,7 @@ async fn a_question_leaves_no_trace_but_its_price() {
     });
     gate.reached().await;
     let before = stage.kinds();
-    // The tool is still at work: nobody waits for it, and the call without an answer is left out.
+    // The tool still works. The question does not wait for it and leaves out the unanswered call.
     assert_eq!(conversation.ask_agent("What do you do?").await.unwrap(), "I run a command.");
     assert_eq!((stage.kinds(), conversation.status()), (before, Running));
     let request = stage.model.requests().pop().unwrap();
@@ -39,7 +39,7 @@ async fn a_question_leaves_no_trace_but_its_price() {
     stage.model.push(Line::text("Done."));
     gate.open();
     run.await.unwrap().unwrap();
-    // What it cost is written down by and by.
+    // The question's cost is recorded a little later.
     let spent =
         |usage: &str| stage.base_state()["stats"]["usage_to_metrics"][usage]["accumulated_cost"].clone();
     let mut shown = conversation.watch();
@@ -50,7 +50,7 @@ async fn a_question_leaves_no_trace_but_its_price() {
 }
 
 #[tokio::test]
-async fn a_title_is_made_of_the_first_message() {
+async fn a_title_is_generated_from_the_first_message() {
     let stage = Stage::new([Line::text("🔧 Mend the build"), Line::error(LlmError::RateLimit("no".into()))]);
     let conversation = stage.open().await;
     let error = conversation.generate_title(None, 50).await.unwrap_err();
@@ -75,7 +75,7 @@ async fn a_tool_can_be_called_by_hand() {
 }
 
 #[tokio::test]
-async fn another_model_takes_over_and_what_was_spent_stays() {
+async fn another_model_takes_over_and_earlier_costs_are_kept() {
     let one = Scripted::new([Line::text("One.").cost(0.5)]).used_as("agent");
     let other = Scripted::new([Line::text("Other.").cost(0.25)]).used_as("agent");
     let stage = Stage::new([]);
@@ -125,7 +125,7 @@ async fn a_fork_keeps_what_its_agent_needs_to_run() {
     assert_eq!(source.run().await.unwrap(), WaitingForConfirmation);
     let options = ForkOptions { metrics: ForkMetrics::Keep, ..ForkOptions::default() };
     let fork = source.fork(options).await.unwrap();
-    assert_eq!(fork.status(), WaitingForConfirmation, "nothing is carried out without being asked");
+    assert_eq!(fork.status(), WaitingForConfirmation, "the fork executes no action without consent");
     assert_eq!(events(&stage.host, fork.id()), stage.events());
     let state = stage.host.store().base_state(fork.id()).unwrap().unwrap();
     let text = state.document.as_str();
@@ -138,7 +138,7 @@ async fn a_fork_keeps_what_its_agent_needs_to_run() {
     let token = state["secret_registry"]["secret_sources"]["TOKEN"]["value"].as_str().unwrap();
     assert_eq!(cipher.open(token).unwrap().expose(), "s3cret-value");
     assert_eq!(state["stats"]["usage_to_metrics"]["agent"]["accumulated_cost"], 0.5);
-    // Each goes its own way.
+    // The two conversations are independent.
     fork.reject_pending_actions("No").await.unwrap();
     stage.model.push(Line::text("As you wish."));
     assert_eq!(source.run().await.unwrap(), WaitingForConfirmation);
@@ -152,7 +152,7 @@ async fn a_fork_keeps_what_its_agent_needs_to_run() {
 }
 
 #[tokio::test]
-async fn a_reply_to_a_branch_that_was_left_counts_for_nothing_but_its_price() {
+async fn a_reply_to_an_abandoned_branch_adds_no_event_only_its_cost() {
     let gate = Gate::new();
     let stage = Stage::new([
         Line::text("First."),
@@ -194,7 +194,7 @@ async fn a_conversation_needs_an_agent_and_keeps_the_tools_it_began_with() {
     assert!(matches!(bare().open().await, Err(ConversationError::NoAgent)));
     let with = agent().with("tools", Some(&Json::parse(r#"[{"name":"task_tracker"}]"#).unwrap()));
     bare().agent(with).open().await.unwrap();
-    assert!(bare().open().await.is_ok(), "it keeps its own");
+    assert!(bare().open().await.is_ok(), "the conversation keeps its own agent");
     let error = bare().agent(agent()).open().await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -206,7 +206,7 @@ async fn a_conversation_needs_an_agent_and_keeps_the_tools_it_began_with() {
 }
 
 #[tokio::test]
-async fn without_a_condenser_nothing_is_summed_up() {
+async fn without_a_condenser_condensing_is_an_error() {
     let stage = Stage::new([]);
     let conversation = stage.open().await;
     conversation.send_message("Go").await.unwrap();
@@ -218,7 +218,7 @@ async fn without_a_condenser_nothing_is_summed_up() {
     assert_eq!(stage.kinds(), ["SystemPromptEvent", "MessageEvent user"]);
 }
 
-/// An agent with a condenser that sums up what is longer than four entries.
+/// A builder of a conversation whose agent has a condenser. A summary reduces the view to four entries.
 fn condensing(stage: &Stage, summaries: Vec<Line>) -> annals::conversation::Builder {
     let condenser = Json::parse(
         r#"{"llm":{"model":"openai/mini","usage_id":"condenser"},"max_size":8,"keep_first":1,"kind":"LLMSummarizingCondenser"}"#,
@@ -238,7 +238,7 @@ fn condensing(stage: &Stage, summaries: Vec<Line>) -> annals::conversation::Buil
 }
 
 #[tokio::test]
-async fn a_window_that_is_too_small_asks_for_a_summary() {
+async fn an_exceeded_context_window_requests_a_summary() {
     let stage = Stage::new([
         command("c1", "one"),
         Line::error(LlmError::ContextWindowExceeded("too much".into())),
@@ -258,7 +258,7 @@ async fn a_window_that_is_too_small_asks_for_a_summary() {
 }
 
 #[tokio::test]
-async fn a_summary_that_cannot_be_had_ends_the_run_where_it_is_needed() {
+async fn a_needed_summary_that_fails_ends_the_run() {
     let stage =
         Stage::new([command("c1", "one"), Line::error(LlmError::ContextWindowExceeded("too much".into()))]);
     let conversation = condensing(&stage, Vec::new()).open().await.unwrap();

@@ -1,4 +1,4 @@
-//! Who is asked before actions are carried out, and what becomes of those that wait.
+//! Confirmation: which actions need it before they run, and what happens to the actions that wait for it.
 
 use annals::ExecutionStatus::{Finished, Idle, Running, WaitingForConfirmation};
 use annals::agent::{Analyzer, Policy};
@@ -13,7 +13,7 @@ fn risky(id: &str, text: &str, risk: &str) -> Line {
 }
 
 #[tokio::test]
-async fn a_refused_action_is_told_to_the_model_and_an_accepted_one_carried_out() {
+async fn a_rejected_action_never_runs_and_an_accepted_one_does() {
     let stage = Stage::new([
         risky("c1", "rm -rf x", "HIGH"),
         risky("c2", "echo safe", "LOW"),
@@ -49,7 +49,7 @@ async fn a_refused_action_is_told_to_the_model_and_an_accepted_one_carried_out()
     let Event::SecurityAnalysis(analysis) = &events[3] else { panic!("{:?}", events[3]) };
     assert_eq!((&*analysis.analyzer, &*analysis.policy), ("LLMSecurityAnalyzer", "ConfirmRisky"));
     assert_eq!(analysis.risks.0, [(events[2].id().as_str().into(), Risk::High)]);
-    // Running is the consent.
+    // Running again accepts the waiting action.
     stage.model.push(finish("c4", "done"));
     assert_eq!(conversation.run().await.unwrap(), Finished);
     assert_eq!(stage.terminal.commands(), ["echo safe", "curl"]);
@@ -57,20 +57,20 @@ async fn a_refused_action_is_told_to_the_model_and_an_accepted_one_carried_out()
 
 #[tokio::test]
 async fn without_an_analyzer_the_policy_alone_decides() {
-    for (policy, asks) in [(Policy::Always, true), (Policy::risky(), true), (Policy::Never, false)] {
+    for (policy, waits) in [(Policy::Always, true), (Policy::risky(), true), (Policy::Never, false)] {
         let stage = Stage::new([command("c1", "ls"), Line::text("Done.")]);
         let conversation = stage.builder().confirmation_policy(policy).open().await.unwrap();
         assert!(!conversation.is_confirmation_mode_active().await.unwrap());
         conversation.send_message("Go").await.unwrap();
         let status = conversation.run().await.unwrap();
-        assert_eq!(status == WaitingForConfirmation, asks);
+        assert_eq!(status == WaitingForConfirmation, waits);
         let analyses = stage.kinds().iter().filter(|kind| *kind == "SecurityAnalysisEvent").count();
         assert_eq!(analyses, 0);
     }
 }
 
 #[tokio::test]
-async fn a_single_thought_or_end_is_never_asked_about_and_both_together_are() {
+async fn a_single_think_needs_no_confirmation_but_think_and_finish_together_do() {
     let think = ("c1", "think", r#"{"thought":"hm"}"#);
     let done = ("c2", "finish", r#"{"message":"done"}"#);
     let stage = Stage::new([Line::calls("", &[think]), Line::calls("", &[("c3", think.1, think.2), done])]);
@@ -82,7 +82,7 @@ async fn a_single_thought_or_end_is_never_asked_about_and_both_together_are() {
 }
 
 #[tokio::test]
-async fn what_waits_survives_a_restart_and_the_model_sees_it_as_before() {
+async fn waiting_actions_survive_a_restart_and_the_model_sees_their_calls() {
     let stage = Stage::new([
         Line::calls(
             "Two.",
@@ -94,7 +94,7 @@ async fn what_waits_survives_a_restart_and_the_model_sees_it_as_before() {
         let conversation = stage.builder().confirmation_policy(Policy::Always).open().await.unwrap();
         conversation.send_message("Go").await.unwrap();
         assert_eq!(conversation.run().await.unwrap(), WaitingForConfirmation);
-        // Dropped without being closed: as a process that ended.
+        // The conversation is dropped without being closed, as if its process had ended.
     }
     let conversation = stage.open().await;
     assert_eq!(conversation.status(), WaitingForConfirmation);
@@ -102,7 +102,7 @@ async fn what_waits_survives_a_restart_and_the_model_sees_it_as_before() {
     assert_eq!(conversation.pending_actions().await.unwrap().len(), 2);
     assert_eq!(conversation.run().await.unwrap(), Finished);
     assert_eq!(stage.terminal.commands(), ["one", "two"]);
-    // A call stands before each answer; the reference's reload would have dropped the calls.
+    // Each answer follows its call. The reference drops the calls when it reloads.
     let messages = stage.model.requests().pop().unwrap().messages;
     assert_eq!(messages[2].tool_calls.as_ref().map(Vec::len), Some(2));
     let answers: Vec<_> = messages[3..].iter().map(|message| message.tool_call_id.as_deref()).collect();
@@ -110,7 +110,7 @@ async fn what_waits_survives_a_restart_and_the_model_sees_it_as_before() {
 }
 
 #[tokio::test]
-async fn what_is_said_meanwhile_supersedes_what_would_have_waited() {
+async fn a_message_during_a_step_supersedes_the_actions_that_would_wait() {
     let gate = Gate::new();
     let stage = Stage::new([command("c1", "old").gate(&gate), Line::text("As you wish.")]);
     let conversation = stage.builder().confirmation_policy(Policy::Always).open().await.unwrap();
@@ -133,7 +133,7 @@ async fn what_is_said_meanwhile_supersedes_what_would_have_waited() {
 }
 
 #[tokio::test]
-async fn what_is_said_while_actions_wait_leaves_them_waiting() {
+async fn a_message_leaves_waiting_actions_waiting() {
     let stage = Stage::new([command("c1", "ls"), Line::text("Done.")]);
     let conversation = stage.builder().confirmation_policy(Policy::Always).open().await.unwrap();
     conversation.send_message("Go").await.unwrap();

@@ -1,4 +1,4 @@
-//! Pausing, interrupting, and what may happen while the model is asked or a tool is at work.
+//! Pauses, interruptions, and other calls during a model request or a tool call.
 
 use annals::ExecutionStatus::{Finished, Idle, Paused, Running};
 use annals::event::Event;
@@ -7,7 +7,7 @@ use annals::llm::scripted::{Gate, Line};
 use crate::support::stage::{Act, Stage, assert_chain, command, errors, finish, until};
 
 #[tokio::test]
-async fn a_pause_while_the_model_is_asked_stays_a_pause() {
+async fn a_pause_during_a_model_request_stays_a_pause() {
     let gate = Gate::new();
     let stage = Stage::new([Line::text("Done.").gate(&gate), Line::text("Again.")]);
     let conversation = stage.open().await;
@@ -22,13 +22,13 @@ async fn a_pause_while_the_model_is_asked_stays_a_pause() {
     gate.open();
     assert_eq!(run.await.unwrap().unwrap(), Paused);
     assert_eq!(stage.kinds()[2..], ["PauseEvent", "MessageEvent agent"]);
-    // The turn was over already: nobody has to be asked for more.
+    // The turn was already over, so the model is not asked again.
     assert_eq!(conversation.resume().await.unwrap(), Finished);
     assert_eq!(stage.model.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn nothing_is_done_behind_the_back_of_somebody_who_paused() {
+async fn a_requested_action_is_not_executed_after_a_pause() {
     let gate = Gate::new();
     let stage = Stage::new([command("c1", "rm it").gate(&gate), Line::text("Done.")]);
     let conversation = stage.open().await;
@@ -49,7 +49,7 @@ async fn nothing_is_done_behind_the_back_of_somebody_who_paused() {
 }
 
 #[tokio::test]
-async fn a_pause_changes_only_what_is_idle_or_running() {
+async fn a_pause_changes_only_an_idle_or_running_conversation() {
     let stage = Stage::new([Line::text("Done.")]);
     let conversation = stage.open().await;
     conversation.pause().await.unwrap();
@@ -64,7 +64,7 @@ async fn a_pause_changes_only_what_is_idle_or_running() {
 }
 
 #[tokio::test]
-async fn an_interruption_ends_a_call_of_the_model_at_once() {
+async fn an_interruption_ends_a_model_request_at_once() {
     let gate = Gate::new();
     let stage = Stage::new([Line::text("Never.").gate(&gate), Line::text("Now.")]);
     let conversation = stage.open().await;
@@ -123,7 +123,7 @@ async fn an_interruption_answers_every_call_of_the_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_does_not_listen_is_left_behind() {
+async fn a_tool_that_ignores_cancellation_is_abandoned() {
     let gate = Gate::new();
     let stage = Stage::new([command("c1", "deaf")]).acts([Act::Ignore(gate.clone())]);
     let conversation = stage.open().await;
@@ -139,7 +139,7 @@ async fn a_tool_that_does_not_listen_is_left_behind() {
 }
 
 #[tokio::test]
-async fn what_is_said_while_the_model_is_asked_is_answered_in_the_same_run() {
+async fn a_message_during_a_model_request_is_answered_in_the_same_run() {
     let gate = Gate::new();
     let stage = Stage::new([finish("c1", "done").gate(&gate), Line::text("And that too.")]);
     let conversation = stage.open().await;
@@ -160,7 +160,7 @@ async fn what_is_said_while_the_model_is_asked_is_answered_in_the_same_run() {
 }
 
 #[tokio::test]
-async fn what_is_said_in_the_last_step_waits_for_the_next_run() {
+async fn a_message_in_the_last_step_waits_for_the_next_run() {
     let gate = Gate::new();
     let stage = Stage::new([finish("c1", "done").gate(&gate)]);
     let conversation = stage.builder().max_iterations(1).open().await.unwrap();
@@ -176,7 +176,7 @@ async fn what_is_said_in_the_last_step_waits_for_the_next_run() {
 }
 
 #[tokio::test]
-async fn who_speaks_while_a_tool_works_is_heard_after_it() {
+async fn a_message_during_a_tool_call_is_appended_after_it() {
     let gate = Gate::new();
     let stage = Stage::new([command("c1", "slow"), Line::text("Done.")]).acts([Act::Wait(gate.clone())]);
     let conversation = stage.open().await;
@@ -186,14 +186,14 @@ async fn who_speaks_while_a_tool_works_is_heard_after_it() {
         async move { conversation.run().await }
     });
     gate.reached().await;
-    assert_eq!(conversation.status(), Running, "looking never waits");
-    let said = tokio::spawn({
+    assert_eq!(conversation.status(), Running, "reading the status never waits");
+    let message = tokio::spawn({
         let conversation = conversation.clone();
         async move { conversation.send_message("Meanwhile").await }
     });
     tokio::task::yield_now().await;
     gate.open();
-    said.await.unwrap().unwrap();
+    message.await.unwrap().unwrap();
     run.await.unwrap().unwrap();
     conversation.wait().await;
     assert_eq!(
@@ -203,7 +203,7 @@ async fn who_speaks_while_a_tool_works_is_heard_after_it() {
 }
 
 #[tokio::test]
-async fn closing_ends_a_run_and_nothing_can_be_said_after_it() {
+async fn closing_ends_a_run_and_later_messages_are_rejected() {
     let gate = Gate::new();
     let stage = Stage::new([Line::text("Never.").gate(&gate)]);
     let conversation = stage.open().await;
@@ -219,7 +219,7 @@ async fn closing_ends_a_run_and_nothing_can_be_said_after_it() {
     assert_eq!(run.await.unwrap().unwrap(), Paused);
     assert!(conversation.send_message("More").await.is_err());
     let Some(Event::Interrupt(_)) = stage.events().pop() else { panic!("{:?}", stage.kinds()) };
-    // What is stored can be opened again.
+    // The stored conversation can be opened again.
     let again = stage.open().await;
     assert_eq!(again.status(), Paused);
 }

@@ -1,4 +1,4 @@
-//! A process that is killed in the middle of a conversation, and what the next one makes of it.
+//! A process is killed in the middle of a conversation, and the next process opens the conversation again.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ fn id() -> ConversationId {
     ConversationId::new("11111111-2222-4333-8444-555555555555").unwrap()
 }
 
-/// Runs a conversation in a child until it reports; then it is killed at once.
-fn killed(test: &str, role: &str) -> Scratch {
+/// Runs a conversation in a child process and kills the child as soon as it reports. Returns the folder.
+fn kill_when_reported(test: &str, role: &str) -> Scratch {
     let scratch = Scratch::new();
     let mut child = Child::start(child::command(test, role, &scratch.database()));
     assert_eq!(child.take_lines().next().as_deref(), Some("there"));
@@ -29,7 +29,7 @@ fn killed(test: &str, role: &str) -> Scratch {
     scratch
 }
 
-/// What a child does: it runs until the gate is reached, reports, and waits to be killed.
+/// The work of a child process: it runs until the gate is reached, reports, and waits to be killed.
 fn act(role: &child::Role, lines: Vec<Line>, acts: Vec<Act>, policy: Policy, gate: Option<Gate>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -65,7 +65,7 @@ fn act(role: &child::Role, lines: Vec<Line>, acts: Vec<Act>, policy: Policy, gat
     });
 }
 
-/// A builder of a conversation that sums up what is longer than eight entries, with these models.
+/// A builder of a conversation that condenses a history of more than eight entries, with these models.
 fn condensing(
     host: &Host,
     database: &std::path::Path,
@@ -86,14 +86,14 @@ fn condensing(
         }))
 }
 
-/// Five commands, one after the other: enough to be summed up.
-fn many() -> Vec<Line> {
+/// Five commands, one after the other: enough for a condensation.
+fn five_commands() -> Vec<Line> {
     (0..5).map(|number| command(&format!("c{number}"), &format!("say {number}"))).collect()
 }
 
 #[tokio::test]
-async fn killed_while_the_past_was_summed_up_it_is_summed_up_again() {
-    let test = "conversation_crash::killed_while_the_past_was_summed_up_it_is_summed_up_again";
+async fn after_a_kill_during_condensation_the_history_is_condensed_again() {
+    let test = "conversation_crash::after_a_kill_during_condensation_the_history_is_condensed_again";
     if let Some(role) = child::role() {
         return std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -101,7 +101,7 @@ async fn killed_while_the_past_was_summed_up_it_is_summed_up_again() {
                 let gate = Gate::new();
                 let host = Host::new(Store::open(&role.database).unwrap());
                 let condenser = Scripted::new([Line::text("Never.").gate(&gate)]).used_as("condenser");
-                let agent = Scripted::new(many()).used_as("agent");
+                let agent = Scripted::new(five_commands()).used_as("agent");
                 let conversation = condensing(&host, &role.database, agent, condenser).open().await.unwrap();
                 conversation.send_message("Go").await.unwrap();
                 let run = tokio::spawn(async move { conversation.run().await });
@@ -113,7 +113,7 @@ async fn killed_while_the_past_was_summed_up_it_is_summed_up_again() {
         .join()
         .unwrap();
     }
-    let scratch = killed(test, "condenser");
+    let scratch = kill_when_reported(test, "condenser");
     let host = Host::new(scratch.open());
     let condenser = Scripted::new([Line::text("What was.")]).used_as("condenser");
     let agent = Scripted::new([Line::text("Done.")]).used_as("agent");
@@ -130,8 +130,8 @@ async fn killed_while_the_past_was_summed_up_it_is_summed_up_again() {
 }
 
 #[tokio::test]
-async fn killed_while_one_tool_was_at_work_it_is_not_called_again() {
-    let test = "conversation_crash::killed_while_one_tool_was_at_work_it_is_not_called_again";
+async fn after_a_kill_during_a_tool_call_the_tool_is_not_called_again() {
+    let test = "conversation_crash::after_a_kill_during_a_tool_call_the_tool_is_not_called_again";
     if let Some(role) = child::role() {
         let gate = Gate::new();
         let acts = vec![Act::Wait(gate.clone())];
@@ -140,18 +140,18 @@ async fn killed_while_one_tool_was_at_work_it_is_not_called_again() {
             .join()
             .unwrap();
     }
-    let scratch = killed(test, "tool");
-    let (conversation, host, terminal, _) = again(&scratch, [Line::text("I see.")]).await;
+    let scratch = kill_when_reported(test, "tool");
+    let (conversation, host, terminal, _) = reopen(&scratch, [Line::text("I see.")]).await;
     assert_eq!(errors(&events(&host, &id())), [RESTARTED]);
     assert_eq!(conversation.run().await.unwrap(), Finished);
     assert_eq!(terminal.commands().len(), 0);
-    // Opened once more, it is as it was left.
-    let (conversation, host, ..) = again(&scratch, []).await;
+    // Opening it once more changes nothing.
+    let (conversation, host, ..) = reopen(&scratch, []).await;
     assert_eq!((conversation.status(), errors(&events(&host, &id())).len()), (Finished, 1));
 }
 
-/// The conversation opened again by a process that lives, with a model that says this.
-async fn again(
+/// Opens the conversation again in this process, with a model that gives these replies.
+async fn reopen(
     scratch: &Scratch,
     lines: impl IntoIterator<Item = Line>,
 ) -> (Conversation, Host, Terminal, Scripted) {
@@ -170,8 +170,8 @@ async fn again(
 }
 
 #[tokio::test]
-async fn killed_while_the_model_was_asked_it_asks_again() {
-    let test = "conversation_crash::killed_while_the_model_was_asked_it_asks_again";
+async fn after_a_kill_during_a_model_request_the_model_is_asked_again() {
+    let test = "conversation_crash::after_a_kill_during_a_model_request_the_model_is_asked_again";
     if let Some(role) = child::role() {
         let gate = Gate::new();
         return std::thread::spawn(move || {
@@ -180,8 +180,8 @@ async fn killed_while_the_model_was_asked_it_asks_again() {
         .join()
         .unwrap();
     }
-    let scratch = killed(test, "model");
-    let (conversation, host, ..) = again(&scratch, [Line::text("Hello again.")]).await;
+    let scratch = kill_when_reported(test, "model");
+    let (conversation, host, ..) = reopen(&scratch, [Line::text("Hello again.")]).await;
     assert_eq!(conversation.status(), Error);
     assert_eq!(conversation.run().await.unwrap(), Finished);
     let events = events(&host, &id());
@@ -190,9 +190,8 @@ async fn killed_while_the_model_was_asked_it_asks_again() {
 }
 
 #[tokio::test]
-async fn killed_while_a_batch_was_at_work_every_action_is_answered_and_none_done_twice() {
-    let test =
-        "conversation_crash::killed_while_a_batch_was_at_work_every_action_is_answered_and_none_done_twice";
+async fn after_a_kill_during_a_batch_every_action_is_answered_and_none_runs_twice() {
+    let test = "conversation_crash::after_a_kill_during_a_batch_every_action_is_answered_and_none_runs_twice";
     if let Some(role) = child::role() {
         let gate = Gate::new();
         let calls = ["one", "two", "three"].map(|word| format!(r#"{{"command":"{word}"}}"#));
@@ -205,17 +204,17 @@ async fn killed_while_a_batch_was_at_work_every_action_is_answered_and_none_done
             .join()
             .unwrap();
     }
-    let scratch = killed(test, "batch");
-    let (conversation, host, terminal, model) = again(&scratch, [Line::text("I see.")]).await;
+    let scratch = kill_when_reported(test, "batch");
+    let (conversation, host, terminal, model) = reopen(&scratch, [Line::text("I see.")]).await;
     assert_eq!(conversation.status(), Error);
     let found = events(&host, &id());
-    // What had ended is kept; of what had begun and what had not nobody can tell.
+    // The finished result is kept. For the other actions it is unknown whether they had begun.
     assert_eq!(kinds(&found)[5..], ["ObservationEvent", "AgentErrorEvent", "AgentErrorEvent"]);
     assert_eq!(errors(&found), [RESTARTED, RESTARTED]);
     assert_chain(&found);
     assert_eq!(conversation.pending_actions().await.unwrap().len(), 0);
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    assert_eq!(terminal.commands().len(), 0, "nothing is carried out without being asked");
+    assert_eq!(terminal.commands().len(), 0, "a tool ran without a request of the model");
     let messages = model.requests().pop().unwrap().messages;
     let answered: Vec<_> = messages.iter().filter_map(|message| message.tool_call_id.as_deref()).collect();
     assert_eq!(answered, ["c1", "c2", "c3"]);
@@ -223,16 +222,16 @@ async fn killed_while_a_batch_was_at_work_every_action_is_answered_and_none_done
 }
 
 #[tokio::test]
-async fn killed_while_consent_was_awaited_it_is_awaited_still() {
-    let test = "conversation_crash::killed_while_consent_was_awaited_it_is_awaited_still";
+async fn after_a_kill_during_a_confirmation_wait_the_wait_goes_on() {
+    let test = "conversation_crash::after_a_kill_during_a_confirmation_wait_the_wait_goes_on";
     if let Some(role) = child::role() {
         let lines = vec![command("c1", "rm it")];
         return std::thread::spawn(move || act(&role, lines, Vec::new(), Policy::Always, None))
             .join()
             .unwrap();
     }
-    let scratch = killed(test, "consent");
-    let (conversation, host, terminal, _) = again(&scratch, [Line::text("As you wish.")]).await;
+    let scratch = kill_when_reported(test, "consent");
+    let (conversation, host, terminal, _) = reopen(&scratch, [Line::text("As you wish.")]).await;
     assert_eq!(conversation.status(), WaitingForConfirmation);
     assert_eq!(conversation.reject_pending_actions("No").await.unwrap(), 1);
     assert_eq!(conversation.run().await.unwrap(), Finished);
@@ -244,8 +243,8 @@ async fn killed_while_consent_was_awaited_it_is_awaited_still() {
 }
 
 #[tokio::test]
-async fn an_imported_run_that_never_ended_is_answered_as_well() {
-    // As the reference leaves it: `running`, two calls of one reply open.
+async fn every_open_call_of_an_unfinished_run_is_answered() {
+    // The state that the reference leaves: `running`, and two open calls of one reply.
     let stage = Stage::new([Line::calls(
         "",
         &[("c1", "terminal", r#"{"command":"one"}"#), ("c2", "terminal", r#"{"command":"two"}"#)],
@@ -266,10 +265,10 @@ async fn an_imported_run_that_never_ended_is_answered_as_well() {
 }
 
 #[tokio::test]
-async fn what_another_process_wrote_is_read_before_anything_is_done() {
+async fn the_writes_of_another_handle_are_read_before_a_tool_runs() {
     let gate = Gate::new();
     let stage = Stage::new([command("c1", "one").gate(&gate), Line::text("Two.")]);
-    // Two handles that know nothing of each other, as two processes on one file.
+    // Two independent handles, like two processes on one file.
     let (one, other) = (stage.open().await, stage.open().await);
     one.send_message("from one").await.unwrap();
     other.send_message("from the other").await.unwrap();

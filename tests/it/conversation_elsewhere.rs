@@ -1,4 +1,4 @@
-//! One conversation in two processes: two hosts on one file, which know nothing of each other.
+//! One conversation in two processes, simulated by two independent hosts on one file.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use annals::llm::scripted::{Gate, Line};
 
 use crate::support::stage::{Act, Stage, assert_chain, command, errors};
 
-/// A second handle on the same file, as another process has it.
+/// Opens the conversation with a second host on the same file, as another process would.
 async fn elsewhere(stage: &Stage) -> Conversation {
     stage.builder().host(&Host::new(stage.scratch.open())).open().await.unwrap()
 }
@@ -23,14 +23,14 @@ fn run(
 }
 
 #[tokio::test]
-async fn what_another_process_runs_is_left_to_it() {
+async fn a_conversation_that_another_process_runs_is_left_alone() {
     let gate = Gate::new();
     let stage = Stage::new([command("c1", "one"), Line::text("Done.")]).acts([Act::Wait(gate.clone())]);
     let one = stage.open().await;
     one.send_message("Go").await.unwrap();
     let running = run(&one);
     gate.reached().await;
-    // Opening it answers nothing: whoever runs it lives.
+    // Opening it answers no open call, because the process that runs it is alive.
     let other = elsewhere(&stage).await;
     assert_eq!(other.status(), Running);
     assert!(other.runs_elsewhere() && !one.runs_elsewhere());
@@ -43,45 +43,45 @@ async fn what_another_process_runs_is_left_to_it() {
     other.send_message("And now?").await.unwrap();
     assert_eq!(other.status(), Idle);
     let folder = stage.scratch.path("annals.db-runs");
-    assert!(!folder.exists(), "nothing is left of a run that has ended");
+    assert!(!folder.exists(), "a finished run leaves files behind");
 }
 
 #[tokio::test]
-async fn what_is_said_elsewhere_stands_behind_the_answer_of_the_tool_at_work() {
+async fn a_message_from_another_process_follows_the_result_of_the_running_tool() {
     let gate = Gate::new();
-    // What is said may come before the second reply or behind it; behind it, the run answers it.
+    // The message may arrive before or after the second reply. If after, the run answers with a third reply.
     let stage = Stage::new([command("c1", "one"), Line::text("Done."), Line::text("Noted.")])
         .acts([Act::Wait(gate.clone())]);
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let hear = {
-        let heard = Arc::clone(&heard);
-        Arc::new(move |event: &Event| heard.lock().unwrap().push(event.id().clone()))
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let callback = {
+        let received = Arc::clone(&received);
+        Arc::new(move |event: &Event| received.lock().unwrap().push(event.id().clone()))
     };
-    let one = stage.builder().callback(hear).open().await.unwrap();
+    let one = stage.builder().callback(callback).open().await.unwrap();
     one.send_message("Go").await.unwrap();
     let running = run(&one);
     gate.reached().await;
     let other = elsewhere(&stage).await;
-    let saying = tokio::spawn({
+    let sending = tokio::spawn({
         let other = other.clone();
         async move { other.send_message("By the way").await }
     });
     gate.open();
-    saying.await.unwrap().unwrap();
+    sending.await.unwrap().unwrap();
     running.await.unwrap().unwrap();
     let kinds = stage.kinds();
     let at = |kind: &str| kinds.iter().rposition(|known| known == kind).unwrap();
     assert_eq!((at("ActionEvent"), at("ObservationEvent")), (2, 3));
     assert!(at("MessageEvent user") > 3, "{kinds:?}");
     assert_chain(&stage.events());
-    // Who listens here hears of everything, also of what was written elsewhere, in its order.
+    // The callback here receives every event in order, also the events that the other handle wrote.
     one.pause().await.unwrap();
     let ids: Vec<_> = stage.events().iter().map(|event| event.id().clone()).collect();
-    assert_eq!(*heard.lock().unwrap(), ids);
+    assert_eq!(*received.lock().unwrap(), ids);
 }
 
 #[tokio::test]
-async fn what_is_changed_elsewhere_while_a_tool_is_at_work_stays_and_so_does_its_answer() {
+async fn a_change_by_another_process_during_a_tool_call_is_kept_and_so_is_the_result() {
     let gate = Gate::new();
     let stage = Stage::new([command("c1", "one"), command("c2", "two"), Line::text("Done.")])
         .acts([Act::Wait(gate.clone())]);
@@ -102,7 +102,7 @@ async fn what_is_changed_elsewhere_while_a_tool_is_at_work_stays_and_so_does_its
 }
 
 #[tokio::test]
-async fn a_pause_from_elsewhere_ends_the_run_before_its_next_step() {
+async fn a_pause_by_another_process_ends_the_run_before_its_next_step() {
     let gate = Gate::new();
     let stage = Stage::new([command("c1", "one").gate(&gate), Line::text("Done.")]);
     let one = stage.open().await;

@@ -1,4 +1,4 @@
-//! The plugins of a conversation: what they bring, what is remembered of them, what becomes of them later.
+//! The plugins of a conversation: what they contribute, what the state stores about them, and how they are resumed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn hooks(command: &str) -> String {
     json!({"session_start": [{"hooks": [{"command": command}]}]}).to_string()
 }
 
-/// A plugin `tools` with one of each.
+/// Writes a plugin `tools` that has one item of each sort.
 fn tools(folder: &Path) {
     let servers = json!({"mcpServers": {"own": program("server")}}).to_string();
     write(
@@ -59,7 +59,7 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A stage with a home folder of its own.
+/// A stage with its own home folder.
 struct Desk {
     stage: Stage,
     home: PathBuf,
@@ -97,7 +97,7 @@ fn skills(state: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_plugins_bring_is_there_and_written_into_the_agent() {
+async fn plugin_contents_are_usable_and_written_into_the_agent() {
     let desk = Desk::new([
         Line::calls("", &[("c1", "invoke_skill", r#"{"name":"style"}"#)]),
         Line::calls("", &[("c2", "variable", r#"{"name":"NOTES_TOKEN"}"#)]),
@@ -129,13 +129,14 @@ async fn what_plugins_bring_is_there_and_written_into_the_agent() {
     conversation.send_message("The weather, and /tools:now in Rome").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
     let state = desk.stage.base_state();
-    // Skills in their order, of one name the last plugin's in the place of the first; what nobody knows stays.
+    // Skills keep their order. If two have the same name, the last plugin's skill takes the place of the first. Unknown
+    // members stay.
     assert_eq!(skills(&state), ["known", "last", "style", "tools:now"]);
     let written = &state["agent"]["agent_context"]["skills"];
     assert_eq!((&written[0]["content"], &written[1]["license"]), (&json!("The plugin's."), &json!("MIT")));
     assert_eq!(written[2]["content"], "Use spaces.");
     assert_eq!(state["activated_knowledge_skills"], json!(["known", "tools:now"]));
-    // Servers too; the secret that they name is no part of it.
+    // MCP servers are written too, without the value of the secret that they name.
     assert!(state["agent"]["mcp_config"]["own"]["command"].is_string());
     assert!(!state.to_string().contains("tok-12345"));
     assert_eq!(desk.ran(), ["own", "tools", "second"]);
@@ -178,7 +179,7 @@ async fn a_conversation_goes_on_with_the_commits_it_began_with() {
     git(&repo, &["add", "."]);
     git(&repo, &["commit", "--quiet", "-m", "one"]);
     let first = git(&repo, &["rev-parse", "HEAD"]);
-    // The name of the folder comes as a secret.
+    // The folder's name is given as a secret.
     let wanted = PluginSource {
         source: format!("file://{}/${{PLACE}}", desk.path("")),
         reference: Some("main".to_owned()),
@@ -194,7 +195,7 @@ async fn a_conversation_goes_on_with_the_commits_it_began_with() {
     conversation.close().await.unwrap();
     write(&repo, &[("p/skills/rule.md", "The second.")]);
     git(&repo, &["commit", "--quiet", "-am", "two"]);
-    // Named again, with the hooks that were written down, or not named at all: it is the same.
+    // The plugin may be named again, with the stored hooks, or not named at all. The result is the same.
     let config = desk.stage.base_state()["hook_config"].to_string();
     let again =
         builder().plugins([wanted]).hooks(hook::Config::parse(&config).unwrap()).open().await.unwrap();
@@ -204,7 +205,7 @@ async fn a_conversation_goes_on_with_the_commits_it_began_with() {
     assert_eq!(desk.ran(), ["plugin", "plugin"]);
     let fork = again.fork(annals::conversation::ForkOptions::default()).await.unwrap();
     again.close().await.unwrap();
-    // The repository is gone, and nobody is asked for it.
+    // The repository is deleted, because resuming does not need it.
     fs::remove_dir_all(&repo).unwrap();
     let third = builder().open().await.unwrap();
     third.send_message("And on.").await.unwrap();
@@ -217,7 +218,7 @@ async fn a_conversation_goes_on_with_the_commits_it_began_with() {
 }
 
 #[tokio::test]
-async fn plugins_that_lie_in_folders_are_found_anew_and_not_written_into_the_agent() {
+async fn ambient_plugins_are_found_at_each_open_and_not_written_into_the_agent() {
     let desk = Desk::new([]);
     write(
         &desk.home,
@@ -247,11 +248,11 @@ async fn plugins_that_lie_in_folders_are_found_anew_and_not_written_into_the_age
         conversation.send_message("This is mine.").await.unwrap();
         assert_eq!(desk.ran(), ran, "{ambient:?}");
         let events = desk.stage.events();
-        let said = events.iter().rev().find_map(|event| match event {
+        let activated = events.iter().rev().find_map(|event| match event {
             Event::Message(message) => Some(message.activated_skills.clone()),
             _ => None,
         });
-        assert_eq!(said.unwrap().iter().map(|name| &**name).collect::<Vec<_>>(), called, "{ambient:?}");
+        assert_eq!(activated.unwrap().iter().map(|name| &**name).collect::<Vec<_>>(), called, "{ambient:?}");
         assert!(!skills(&desk.stage.base_state()).contains(&"mine".to_owned()));
         conversation.close().await.unwrap();
     }
@@ -283,7 +284,7 @@ async fn a_plugin_is_loaded_while_the_conversation_goes_on() {
     ));
     assert_eq!(conversation.resolved_plugins(), []);
     conversation.load_plugin("tools@market").await.unwrap();
-    // Hooks that were there hear of an end, as in the reference.
+    // Hooks that were loaded before are notified of a session end, as in the reference.
     assert_eq!(desk.ran(), ["end", "tools"]);
     desk.stage.model.push(Line::calls("", &[("d1", "invoke_skill", r#"{"name":"style"}"#)]));
     desk.stage.model.push(Line::calls("", &[("d2", "add", r#"{"a":2,"b":3}"#)]));
@@ -312,18 +313,91 @@ async fn a_plugin_is_loaded_while_the_conversation_goes_on() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_cannot_be_had_is_told_and_nothing_is_written() {
+async fn an_unavailable_plugin_is_reported_and_nothing_is_written() {
     let desk = Desk::new([]);
     let conversation = desk.builder().plugins([source("./nowhere-at-all")]).open().await.unwrap();
     let error = conversation.send_message("Go.").await.unwrap_err();
     assert!(matches!(error, ConversationError::Plugin(PluginError::NoFolder(_))), "{error}");
     assert_eq!(desk.stage.events().len(), 0);
     conversation.close().await.unwrap();
-    // A marketplace that cannot be had is gone on without, as in the reference.
+    // An unavailable marketplace is skipped, as in the reference.
     let context =
         json!({"registered_marketplaces": [{"name": "m", "source": "/nowhere", "auto_load": true}]});
     let agent = agent().with("agent_context", Some(&Json::from(&context)));
     let conversation = desk.builder().agent(agent).open().await.unwrap();
     conversation.send_message("Go.").await.unwrap();
+    assert_eq!(left_out(&desk.stage).len(), 1);
+    assert!(left_out(&desk.stage)[0].contains("/nowhere"), "{:?}", left_out(&desk.stage));
     conversation.close().await.unwrap();
+}
+
+/// What the events say of what is left out.
+fn left_out(stage: &Stage) -> Vec<String> {
+    let events = stage.events();
+    let told = events.iter().filter_map(|event| match event {
+        Event::StateUpdate(update) if &*update.key == "left_out" => Some(update.value.text().to_owned()),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_reported_once_by_a_state_update() {
+    let desk = Desk::new([finish("c1", "one"), finish("c2", "two")]);
+    let folder = desk.stage.scratch.path("");
+    let wrong = [
+        "named/commands/wrong.md",
+        "work/.agents/plugins/broken/.plugin/plugin.json",
+        "work/.agents/plugins/part/hooks/hooks.json",
+        "work/.agents/skills/wrong.md",
+        "work/.agents/agents/wrong.md",
+        "home/.openhands/plugins/installed/.installed.json",
+        "home/.openhands/skills/installed/.installed.json",
+    ];
+    for name in wrong {
+        write(&folder, &[(name, if name.ends_with(".md") { "---\nname: [\n---\n" } else { "{" })]);
+    }
+    let context = json!({"load_user_skills": true, "load_project_skills": true});
+    let tools = [annals::tool::Spec::new("task_tool_set")];
+    let agent = annals::agent::AgentDocument::new(&agent().llm().map(Json::from).unwrap(), &tools)
+        .with("agent_context", Some(&Json::from(&context)));
+    let conversation = desk
+        .builder()
+        .agent(agent.clone())
+        .plugins([source(&desk.path("named"))])
+        .ambient_plugins(AmbientPlugins::All)
+        .open()
+        .await
+        .unwrap();
+    conversation.send_message("Go.").await.unwrap();
+    let told = left_out(&desk.stage);
+    assert_eq!(told.len(), 1, "{told:?}");
+    for name in wrong {
+        assert_eq!(told[0].matches(&format!("/{name}: ")).count(), 1, "{name} {told:?}");
+    }
+    let report: serde_json::Value = serde_json::from_str(&told[0]).unwrap();
+    assert_eq!(report["problems"].as_array().unwrap().len(), wrong.len(), "{told:?}");
+    // It does not stand in the way: the prompt is the first event, and the run goes on.
+    assert_eq!(desk.stage.kinds()[0], "SystemPromptEvent");
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    conversation.send_message("Go on.").await.unwrap();
+    conversation.run().await.unwrap();
+    assert_eq!(left_out(&desk.stage).len(), 1);
+    conversation.close().await.unwrap();
+    // Opening it again reads everything again. The log says the same already.
+    let again =
+        desk.builder().agent(agent.clone()).ambient_plugins(AmbientPlugins::All).open().await.unwrap();
+    again.send_message("And again.").await.unwrap();
+    assert_eq!(left_out(&desk.stage).len(), 1);
+    again.close().await.unwrap();
+    // What was corrected is not reported any more.
+    fs::remove_file(folder.join("work/.agents/skills/wrong.md")).unwrap();
+    let again =
+        desk.builder().agent(agent.clone()).ambient_plugins(AmbientPlugins::All).open().await.unwrap();
+    again.send_message("Once more.").await.unwrap();
+    let told = left_out(&desk.stage);
+    assert_eq!(told.len(), 2);
+    assert!(!told[1].contains("skills/wrong.md"), "{told:?}");
+    again.close().await.unwrap();
+    assert_sound(desk.stage.host.store());
 }

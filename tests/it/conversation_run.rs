@@ -1,4 +1,4 @@
-//! A run from the first message to its end: what is written, in which order, and what ends it.
+//! A run from the first message to its end: the events it writes, their order, and the ways it ends.
 
 use annals::ExecutionStatus::{Error, Finished, Idle, Running, Stuck};
 use annals::conversation::{ConversationError, RunOptions};
@@ -62,7 +62,7 @@ async fn two_turns_are_written_as_the_reference_writes_them() {
     );
     assert_eq!(agent["token_usages"][2]["response_id"], "r3");
     assert_eq!(conversation.snapshot().head.as_ref(), Some(events[7].id()));
-    // The model saw what was there each time.
+    // Each request had all messages up to then.
     let requests = stage.model.requests();
     let roles: Vec<Vec<Role>> = requests
         .iter()
@@ -120,7 +120,7 @@ async fn the_base_state_has_the_fields_of_the_reference_in_its_order() {
 }
 
 #[tokio::test]
-async fn changes_of_the_base_state_become_events_where_they_are_wanted() {
+async fn base_state_changes_become_events_if_requested() {
     let stage =
         Stage::new([command("c1", "ls").id("r1").tokens(1, 1), Line::text("Done.").id("r2").tokens(1, 1)]);
     let conversation = stage.builder().state_updates(UPDATES).open().await.unwrap();
@@ -128,7 +128,7 @@ async fn changes_of_the_base_state_become_events_where_they_are_wanted() {
     conversation.run().await.unwrap();
     conversation.send_message("More").await.unwrap();
     let events = stage.events();
-    let told: Vec<String> = events
+    let summaries: Vec<String> = events
         .iter()
         .map(|event| match event {
             Event::StateUpdate(update) if &*update.key == "stats" => "stats".to_owned(),
@@ -138,7 +138,7 @@ async fn changes_of_the_base_state_become_events_where_they_are_wanted() {
         })
         .collect();
     assert_eq!(
-        told,
+        summaries,
         [
             "SystemPromptEvent",
             "MessageEvent",
@@ -155,7 +155,7 @@ async fn changes_of_the_base_state_become_events_where_they_are_wanted() {
             "last"
         ]
     );
-    // They hang beside the branch: what comes next has the same parent.
+    // State updates are not on the branch: the next event has the same parent.
     let parent = |place: usize| events[place].common().parent_id.clone().unwrap_or_else(|| "".into());
     let id = |place: usize| events[place].id().as_str();
     assert_eq!([&*parent(2), &*parent(3), &*parent(4), &*parent(5)], [id(1); 4]);
@@ -209,7 +209,7 @@ async fn invalid_calls_are_answered_and_the_others_are_carried_out() {
 }
 
 #[tokio::test]
-async fn tools_that_fail_tell_the_model_and_the_run_goes_on() {
+async fn failed_tools_are_reported_to_the_model_and_the_run_goes_on() {
     let stage = Stage::new([
         command("c1", "a"),
         command("c2", "b"),
@@ -247,7 +247,7 @@ async fn tools_that_fail_tell_the_model_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn calls_behind_finish_are_answered_and_never_carried_out() {
+async fn calls_after_finish_are_answered_and_never_executed() {
     let stage = Stage::new([
         Line::calls(
             "",
@@ -271,17 +271,17 @@ async fn calls_behind_finish_are_answered_and_never_carried_out() {
 }
 
 #[tokio::test]
-async fn a_reply_without_words_and_calls_is_nudged_and_three_are_a_circle() {
+async fn an_empty_reply_is_nudged_and_three_make_the_run_stuck() {
     let thought =
         Message { reasoning_content: Some("hm".into()), ..Message::new(Role::Assistant, Vec::new()) };
     let stage = Stage::new([Line::text(" "), Line::message(thought), Line::text("")]);
     let conversation = stage.open().await;
     conversation.send_message("Go").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Stuck);
-    let said = ["MessageEvent agent", "MessageEvent environment"];
-    assert_eq!(stage.kinds()[2..], [said, said, said].concat());
+    let round = ["MessageEvent agent", "MessageEvent environment"];
+    assert_eq!(stage.kinds()[2..], [round, round, round].concat());
     assert_eq!(stage.base_state()["execution_status"], "stuck");
-    // Running it again asks nobody, until somebody says something.
+    // Running it again does not ask the model until there is a new message.
     assert_eq!(conversation.run().await.unwrap(), Stuck);
     assert_eq!(stage.model.requests().len(), 3);
     conversation.send_message("Well?").await.unwrap();
@@ -305,7 +305,7 @@ async fn a_call_that_fails_again_and_again_is_nudged_once_and_then_ends_the_run(
 }
 
 #[tokio::test]
-async fn a_run_takes_no_more_steps_than_it_may() {
+async fn a_run_stops_at_its_maximum_of_iterations() {
     let lines = (0..6).map(|number| command(&format!("c{number}"), &format!("echo {number}")));
     let stage = Stage::new(lines);
     let conversation = stage.builder().max_iterations(2).open().await.unwrap();
@@ -316,7 +316,7 @@ async fn a_run_takes_no_more_steps_than_it_may() {
         (&*error.code, &*error.detail),
         ("MaxIterationsReached", "Agent reached maximum iterations limit (2).")
     );
-    // The next run has as many again, or as many as it is given.
+    // The next run has the same limit again, or the limit in its options.
     let options = RunOptions { max_iterations: Some(1), ..RunOptions::default() };
     assert_eq!(conversation.run_with(options).await.unwrap(), Error);
     assert_eq!(stage.model.requests().len(), 3);
@@ -333,7 +333,7 @@ async fn a_run_that_finishes_with_its_last_step_has_finished() {
 }
 
 #[tokio::test]
-async fn a_run_spends_no_more_than_it_may_and_a_step() {
+async fn a_run_exceeds_its_budget_by_at_most_one_step() {
     let stage = Stage::new([command("c1", "a").cost(0.4), command("c2", "b").cost(0.7), command("c3", "c")]);
     let conversation = stage.builder().max_budget(1.0).open().await.unwrap();
     conversation.send_message("Go").await.unwrap();
@@ -347,7 +347,7 @@ async fn a_run_spends_no_more_than_it_may_and_a_step() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_ends_the_run_with_an_event_of_its_name() {
+async fn a_failed_model_request_ends_the_run_with_an_event_that_names_the_error() {
     for (failure, code, detail, kind) in [
         (
             LlmError::Authentication("key sk-123 is wrong".into()),
@@ -368,8 +368,8 @@ async fn a_model_that_fails_ends_the_run_with_an_event_of_its_name() {
         let conversation = stage.open().await;
         conversation.send_message("Go").await.unwrap();
         let error = conversation.run().await.unwrap_err();
-        let ConversationError::Run { code: told, .. } = &error else { panic!("{error:?}") };
-        assert_eq!(told, code);
+        let ConversationError::Run { code: actual, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(actual, code);
         let Some(Event::ConversationError(event)) = stage.events().pop() else {
             panic!("{:?}", stage.kinds())
         };
@@ -381,7 +381,7 @@ async fn a_model_that_fails_ends_the_run_with_an_event_of_its_name() {
 }
 
 #[tokio::test]
-async fn what_the_model_can_mend_is_told_to_it() {
+async fn errors_that_the_model_can_fix_are_sent_to_it() {
     let stage = Stage::new([
         Line::error(LlmError::FunctionCall("the call is torn".into())),
         Line::error(LlmError::ContentPolicy("no".into())),
@@ -398,7 +398,7 @@ async fn what_the_model_can_mend_is_told_to_it() {
 }
 
 #[tokio::test]
-async fn a_model_without_eyes_is_not_asked_about_pictures() {
+async fn a_model_without_vision_is_not_sent_images() {
     let mut stage = Stage::new([Line::text("A cat.")]);
     stage.model = stage.model.clone().blind().named("blind/model");
     let conversation = stage.open().await;
@@ -417,16 +417,16 @@ async fn a_model_without_eyes_is_not_asked_about_pictures() {
 }
 
 #[tokio::test]
-async fn who_runs_twice_at_once_is_told_and_callbacks_hear_all_in_order() {
+async fn a_second_concurrent_run_is_rejected_and_callbacks_receive_all_events_in_order() {
     let gate = annals::llm::scripted::Gate::new();
     let stage = Stage::new([Line::text("Done.").gate(&gate)]);
-    let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let received = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let (store, id) = (stage.host.store().clone(), stage.id.clone());
-    let hears = std::sync::Arc::clone(&heard);
+    let receiver = std::sync::Arc::clone(&received);
     let callback: annals::conversation::Callback = std::sync::Arc::new(move |event| {
-        // It is in the store before anybody hears of it.
+        // The event is in the store before a callback receives it.
         store.event(&id, event.id()).unwrap();
-        hears.lock().unwrap().push(event.id().clone());
+        receiver.lock().unwrap().push(event.id().clone());
     });
     let conversation = stage.builder().callback(callback).open().await.unwrap();
     conversation.send_message("Go").await.unwrap();
@@ -438,27 +438,27 @@ async fn who_runs_twice_at_once_is_told_and_callbacks_hear_all_in_order() {
     assert_eq!(conversation.status(), Running);
     assert!(conversation.is_running());
     assert!(matches!(conversation.run().await, Err(ConversationError::Running { .. })));
-    // Somebody who no longer waits for the run does not end it.
+    // A caller that stops waiting for the run does not end it.
     run.abort();
     gate.open();
     conversation.wait().await;
     assert_eq!(conversation.status(), Finished);
     let ids: Vec<_> = stage.events().iter().map(|event| event.id().clone()).collect();
-    assert_eq!(*heard.lock().unwrap(), ids);
+    assert_eq!(*received.lock().unwrap(), ids);
 }
 
 #[tokio::test]
-async fn pieces_of_a_reply_bear_the_id_of_its_event() {
+async fn the_deltas_of_a_reply_carry_the_id_of_its_event() {
     let stage = Stage::new([Line::text("Hello you")]);
-    let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let hears = std::sync::Arc::clone(&heard);
+    let received = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let receiver = std::sync::Arc::clone(&received);
     let callback: annals::conversation::DeltaCallback = std::sync::Arc::new(move |id, delta| {
-        hears.lock().unwrap().push((id.clone(), format!("{delta:?}")));
+        receiver.lock().unwrap().push((id.clone(), format!("{delta:?}")));
     });
     let conversation = stage.builder().on_delta(callback).open().await.unwrap();
     conversation.send_message("Hi").await.unwrap();
     conversation.run().await.unwrap();
     let said = stage.events().pop().unwrap();
-    let heard = heard.lock().unwrap();
-    assert!(!heard.is_empty() && heard.iter().all(|(id, _)| id == said.id()), "{heard:?}");
+    let received = received.lock().unwrap();
+    assert!(!received.is_empty() && received.iter().all(|(id, _)| id == said.id()), "{received:?}");
 }

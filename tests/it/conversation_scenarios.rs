@@ -1,5 +1,5 @@
-//! The conversations of the real SDK that a script can drive, acted again: the same events with the same parents, the
-//! same status, the same messages to the model.
+//! Recorded conversations of the real SDK, repeated with a scripted model. The events, their parents, the status and
+//! the messages to the model must be the same.
 
 use annals::ConversationId;
 use annals::ExecutionStatus::{Error, Finished, Idle, Stuck, WaitingForConfirmation};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::support::all_events;
 use crate::support::scenario::{Scenario, without_prompt};
 
-fn nothing(_: &mut Value) {}
+fn unchanged(_: &mut Value) {}
 
 #[tokio::test]
 async fn hello_in_two_turns() {
@@ -27,7 +27,7 @@ async fn hello_in_two_turns() {
     };
     conversation.send_message(message).await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    scenario.assert_same(nothing);
+    scenario.assert_same(unchanged);
     scenario.assert_asked(without_prompt);
 }
 
@@ -40,8 +40,8 @@ async fn a_coding_task() {
         .await
         .unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    scenario.assert_same(nothing);
-    // What was too long to send was written to a file by the SDK; where that is, the host says.
+    scenario.assert_same(unchanged);
+    // The SDK wrote text that was too long to send to a file. The path of that file depends on the host.
     scenario.assert_asked(|message| {
         without_prompt(message);
         if let Some(text) = message["content"][0]["text"].as_str().filter(|text| text.len() > 25_000) {
@@ -66,23 +66,23 @@ async fn consent_and_refusal() {
     assert_eq!(conversation.status(), Idle);
     assert_eq!(conversation.run().await.unwrap(), WaitingForConfirmation);
     assert_eq!(conversation.run().await.unwrap(), WaitingForConfirmation);
-    scenario.assert_same(nothing);
-    scenario.assert_asked(nothing);
+    scenario.assert_same(unchanged);
+    scenario.assert_asked(unchanged);
 }
 
 #[tokio::test]
-async fn mistakes_until_it_goes_in_circles() {
+async fn mistakes_until_the_run_is_stuck() {
     let torn = [("chatcmpl-errorsandstu-0002", r#"{"command": "echo torn"#)];
     let scenario = Scenario::load("errors-and-stuck", &torn);
     let conversation = scenario.builder().open().await.unwrap();
     conversation.send_message("Make some mistakes").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Stuck);
-    scenario.assert_same(nothing);
-    scenario.assert_asked(nothing);
+    scenario.assert_same(unchanged);
+    scenario.assert_asked(unchanged);
 }
 
 #[tokio::test]
-async fn a_long_one_is_summed_up_again_and_again() {
+async fn a_long_conversation_is_condensed_repeatedly() {
     let scenario = Scenario::load("condense-rolling", &[]);
     let conversation = scenario.builder().open().await.unwrap();
     conversation.send_message("Count from 1 to 14 with echo.").await.unwrap();
@@ -91,8 +91,8 @@ async fn a_long_one_is_summed_up_again_and_again() {
     assert_eq!(conversation.status(), Finished);
     conversation.send_message("One more after the manual condensation.").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    scenario.assert_same(nothing);
-    scenario.assert_asked(nothing);
+    scenario.assert_same(unchanged);
+    scenario.assert_asked(unchanged);
     let uses = scenario.usage();
     assert_eq!(uses, [("agent".to_owned(), 17), ("condenser".to_owned(), 3)]);
 }
@@ -114,12 +114,13 @@ async fn hooks_at_every_point() {
             event["hook_command"] = command.replace(&marker, "/workspace/hooks/stop-ok").into();
         }
     });
-    scenario.assert_asked(nothing);
+    scenario.assert_asked(unchanged);
 }
 
 #[tokio::test]
-async fn secrets_are_hidden_in_what_is_printed_and_said() {
-    // Where the fixture hides a value a value of ours stands in what is printed and said, and has to be hidden again.
+async fn secrets_are_hidden_in_output_and_messages() {
+    // The fixture has a placeholder for the hidden value. The test replaces the placeholder in output and messages by a
+    // secret of its own, which must be hidden again.
     let scenario = Scenario::load_with("secrets-cipher", &[], &[("<secret-hidden>", "tok-of-the-test")]);
     let conversation = scenario
         .builder()
@@ -130,7 +131,7 @@ async fn secrets_are_hidden_in_what_is_printed_and_said() {
         .unwrap();
     conversation.send_message("Deploy with the secret.").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    scenario.assert_same(nothing);
+    scenario.assert_same(unchanged);
     scenario.assert_asked(without_prompt);
 }
 
@@ -138,7 +139,7 @@ async fn secrets_are_hidden_in_what_is_printed_and_said() {
 async fn one_log_with_several_branches() {
     let scenario = Scenario::load("tree-navigate", &[]);
     let conversation = scenario.builder().open().await.unwrap();
-    // Each message is said where the fixture has it: HEAD first goes to the event that it follows there.
+    // Each message is sent where the fixture has it. HEAD moves first to the event that precedes it in the fixture.
     for (text, parent) in scenario.user_messages() {
         let there = conversation.snapshot();
         if there.event_count > 0 {
@@ -150,8 +151,8 @@ async fn one_log_with_several_branches() {
         conversation.send_message(text.as_str()).await.unwrap();
         assert_eq!(conversation.run().await.unwrap(), Finished, "{text}");
     }
-    scenario.assert_same(nothing);
-    scenario.assert_asked(nothing);
+    scenario.assert_same(unchanged);
+    scenario.assert_asked(unchanged);
 }
 
 #[tokio::test]
@@ -172,7 +173,7 @@ async fn a_fork_goes_its_own_way() {
     assert_eq!((fork.status(), fork.snapshot().event_count), (Idle, 4));
     fork.send_message("In the fork: do something else").await.unwrap();
     assert_eq!(fork.run().await.unwrap(), Finished);
-    scenario.assert_same(nothing);
+    scenario.assert_same(unchanged);
     let row = scenario.host.store().conversation(&scenario.id).unwrap();
     assert_eq!(row.forked_from.as_deref(), Some(source.id().as_str()));
     assert_eq!(row.forked_at.as_deref(), Some(events[3].id.as_str()));

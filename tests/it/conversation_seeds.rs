@@ -1,4 +1,4 @@
-//! Statements of the seeds about conversations that run, each by its name; `docs/conformance.md` lists them all.
+//! Tests of what the seeds state about running conversations, one test per statement. `docs/conformance.md` lists them.
 
 use annals::ExecutionStatus::{Finished, Paused};
 use annals::agent::{Analyzer, Policy};
@@ -10,7 +10,7 @@ use annals::secret::{Cipher, Source};
 use crate::support::stage::{Stage, UPDATES, assert_chain, command};
 
 #[tokio::test]
-async fn what_is_paused_on_one_day_is_resumed_on_another() {
+async fn a_paused_conversation_is_resumed_from_its_file() {
     let gate = Gate::new();
     let stage = Stage::new([command("c1", "one"), command("c2", "two").gate(&gate), Line::text("Done.")]);
     let conversation = stage.open().await;
@@ -26,7 +26,7 @@ async fn what_is_paused_on_one_day_is_resumed_on_another() {
     gate.open();
     assert_eq!(run.await.unwrap().unwrap(), Paused);
     conversation.close().await.unwrap();
-    // Another process on another day: nothing but the file.
+    // Resumes from the file alone, as another process would: with a new store and a new host.
     let conversation =
         stage.builder().host(&annals::conversation::Host::new(stage.scratch.open())).open().await.unwrap();
     assert_eq!(conversation.status(), Paused);
@@ -43,7 +43,7 @@ async fn without_a_cipher_secrets_are_redacted_and_cannot_be_restored() {
     let text = stage.base_state().to_string();
     assert!(!text.contains("hush") && !text.contains("quiet") && !text.contains("sk-very-secret"), "{text}");
     assert_eq!(stage.base_state()["secret_registry"]["secret_sources"]["TOKEN"]["value"], "**********");
-    // The names are there again, the values are not.
+    // After reopening, the names are known, the values are not.
     let again = stage.open().await;
     assert_eq!(again.secrets().len(), 2);
 }
@@ -67,19 +67,23 @@ async fn with_a_cipher_secrets_are_sealed_at_once_and_a_wrong_key_destroys_none(
         }
         let conversation = builder.open().await.unwrap();
         conversation.update_secrets(vec![("MORE".into(), Source::given("more-more"))]).await.unwrap();
-        assert_eq!(right().open(&sealed(&stage)).unwrap().expose(), "hush-hush", "a token stays what it was");
+        assert_eq!(
+            right().open(&sealed(&stage)).unwrap().expose(),
+            "hush-hush",
+            "the token still opens to the secret"
+        );
         assert_ne!(stage.base_state()["secret_registry"]["secret_sources"]["TOKEN"]["value"], "hush-hush");
     }
-    // A new key opens what the old one sealed, and seals it anew.
+    // A cipher with a new key opens the old token and seals the secret again with the new key.
     let rotated = Cipher::new("new", &["right"]);
     let conversation = stage.builder().cipher(rotated).open().await.unwrap();
     conversation.update_secrets(vec![("MORE".into(), Source::given("more"))]).await.unwrap();
     assert_eq!(Cipher::new("new", &[]).open(&sealed(&stage)).unwrap().expose(), "hush-hush");
 }
 
-/// A token is another one each time that a secret is sealed; an auditor who asks what changed is not to be told so.
+/// Each sealing of a secret makes another token. For an auditor, this must not look like a change.
 #[tokio::test]
-async fn sealing_again_what_did_not_change_is_no_change() {
+async fn sealing_an_unchanged_secret_again_is_no_change() {
     let stage = Stage::new([]);
     let cipher = || Cipher::new("right", &[]);
     let secret = || ("TOKEN".to_owned(), Source::given("hush-hush"));
@@ -92,7 +96,7 @@ async fn sealing_again_what_did_not_change_is_no_change() {
         let mut builder = stage.builder().cipher(cipher());
         if round == 1 {
             let (name, source) = secret();
-            builder = builder.secret(&name, source); // given once more, and the same
+            builder = builder.secret(&name, source); // the same secret is given again
         }
         let conversation = builder.open().await.unwrap();
         conversation.set_agent_state(Json::parse(&format!(r#"{{"round":{round}}}"#)).unwrap()).await.unwrap();
@@ -103,7 +107,7 @@ async fn sealing_again_what_did_not_change_is_no_change() {
         conversation.close().await.unwrap();
         assert_eq!((sealed("agent"), sealed("secret_registry")), before, "round {round}");
     }
-    // Another value is a change, and so is another key.
+    // Another value is a change. Another key is a change, too.
     let builder = stage.builder().cipher(cipher()).secret("TOKEN", Source::given("other"));
     builder.open().await.unwrap().close().await.unwrap();
     let changed = sealed("secret_registry");
@@ -122,7 +126,7 @@ async fn confirmation_mode_is_active_with_an_analyzer_and_a_policy_that_asks() {
     assert!(!conversation.is_confirmation_mode_active().await.unwrap());
     conversation.set_security_analyzer(Some(Analyzer::Llm)).await.unwrap();
     assert!(conversation.is_confirmation_mode_active().await.unwrap());
-    // Both survive a restart.
+    // The policy and the analyzer survive a restart.
     let again = stage.open().await;
     assert!(again.is_confirmation_mode_active().await.unwrap());
     again.set_confirmation_policy(Policy::Never).await.unwrap();
@@ -130,7 +134,7 @@ async fn confirmation_mode_is_active_with_an_analyzer_and_a_policy_that_asks() {
 }
 
 #[tokio::test]
-async fn what_an_agent_remembers_for_itself_survives_a_restart() {
+async fn agent_state_survives_a_restart() {
     let stage = Stage::new([]);
     let conversation = stage.open().await;
     conversation.set_agent_state(Json::parse(r#"{"plan":{"step":2}}"#).unwrap()).await.unwrap();
@@ -143,7 +147,7 @@ fn verdict(complete: bool, missing: &str) -> Line {
 }
 
 #[tokio::test]
-async fn a_goal_is_gone_after_until_the_judge_finds_it_reached() {
+async fn a_goal_is_pursued_until_the_judge_finds_it_complete() {
     let stage = Stage::new([
         Line::text("I made half."),
         verdict(false, "the other half"),
@@ -155,13 +159,13 @@ async fn a_goal_is_gone_after_until_the_judge_finds_it_reached() {
     assert_eq!((outcome.status, outcome.rounds), (GoalStatus::Complete, 2));
     let asked = &stage.model.requests()[2].messages;
     assert!(asked.last().unwrap().content[0].as_text().unwrap().contains("the other half"));
-    let told: Vec<_> = stage.kinds().into_iter().filter(|kind| kind.starts_with("goal ")).collect();
-    assert!(told[0].contains(r#""status":"running""#), "{told:?}");
-    assert!(told.last().unwrap().contains(r#""status":"complete""#), "{told:?}");
+    let updates: Vec<_> = stage.kinds().into_iter().filter(|kind| kind.starts_with("goal ")).collect();
+    assert!(updates[0].contains(r#""status":"running""#), "{updates:?}");
+    assert!(updates.last().unwrap().contains(r#""status":"complete""#), "{updates:?}");
 }
 
 #[tokio::test]
-async fn a_goal_that_is_not_reached_ends_after_its_rounds_and_an_interrupted_one_goes_on() {
+async fn a_goal_ends_after_its_rounds_and_an_interrupted_goal_is_resumed() {
     let stage = Stage::new([
         Line::text("Some."),
         verdict(false, "more"),
@@ -192,7 +196,7 @@ async fn a_goal_that_is_not_reached_ends_after_its_rounds_and_an_interrupted_one
 }
 
 #[tokio::test]
-async fn a_person_who_speaks_interrupts_a_goal_at_once() {
+async fn a_user_message_interrupts_a_goal_at_once() {
     let goals = |stage: &Stage| -> Vec<String> {
         stage
             .kinds()
@@ -200,7 +204,7 @@ async fn a_person_who_speaks_interrupts_a_goal_at_once() {
             .filter(|kind| kind.starts_with("goal ") || kind.contains("Message"))
             .collect()
     };
-    // While the agent is at work, and while the judge is.
+    // The message arrives while the agent works, and while the judge works.
     for judging in [false, true] {
         let gate = Gate::new();
         let lines = match judging {
@@ -215,20 +219,20 @@ async fn a_person_who_speaks_interrupts_a_goal_at_once() {
         });
         gate.reached().await;
         conversation.send_message("Hello").await.unwrap();
-        let told = goals(&stage);
-        let [.., interrupted, _person] = &told[..] else { panic!("{told:?}") };
-        assert!(interrupted.contains(r#""status":"interrupted""#), "{judging}: {told:?}");
+        let recorded = goals(&stage);
+        let [.., interrupted, _message] = &recorded[..] else { panic!("{recorded:?}") };
+        assert!(interrupted.contains(r#""status":"interrupted""#), "{judging}: {recorded:?}");
         gate.open();
         let outcome = pursuit.await.unwrap().unwrap();
         assert_eq!(outcome.status, GoalStatus::Interrupted, "{judging}");
-        let said_once = goals(&stage).iter().filter(|kind| kind.contains("interrupted")).count();
-        assert_eq!(said_once, 1, "{judging}");
+        let interruptions = goals(&stage).iter().filter(|kind| kind.contains("interrupted")).count();
+        assert_eq!(interruptions, 1, "{judging}");
         assert!(conversation.has_interrupted_goal().await.unwrap());
     }
 }
 
 #[tokio::test]
-async fn a_conversation_is_loaded_as_it_was_left_under_the_seeds_names() {
+async fn a_conversation_is_loaded_as_it_was_left_with_the_seeds_api() {
     let stage = Stage::new([command("c1", "one"), Line::text("Done."), Line::text("More.")]);
     let conversation = stage.builder().open().await.unwrap();
     let id = conversation.id().clone();
@@ -244,9 +248,9 @@ async fn a_conversation_is_loaded_as_it_was_left_under_the_seeds_names() {
     assert_eq!(loaded.status(), annals::AgentExecutionStatus::Finished);
     assert_eq!(loaded.status().name(), "FINISHED");
     assert_eq!("FINISHED".parse(), Ok(annals::AgentExecutionStatus::Finished));
-    assert_eq!(stage.base_state()["workspace"]["working_dir"], folder, "it works where it did");
-    let nobody = annals::ConversationId::new("nobody").unwrap();
-    let refused = Conversation::load(&stage.host, nobody).await.map(drop);
+    assert_eq!(stage.base_state()["workspace"]["working_dir"], folder, "the working folder is the same");
+    let unknown = annals::ConversationId::new("nobody").unwrap();
+    let refused = Conversation::load(&stage.host, unknown).await.map(drop);
     assert!(refused.unwrap_err().to_string().contains("nobody"));
     let error = "asleep".parse::<annals::ExecutionStatus>().unwrap_err().to_string();
     assert!(annals::ExecutionStatus::ALL.iter().all(|status| error.contains(status.as_str())), "{error}");

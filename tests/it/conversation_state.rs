@@ -1,4 +1,4 @@
-//! The state of a conversation by the seed's names: in memory, kept, loaded from a database or a folder.
+//! The state of a conversation under the seed's names: in memory, stored, loaded from a database or a folder.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn what_was_appended_is_there_after_a_restart() {
+fn appended_events_are_there_after_a_restart() {
     let folder = tempdir().unwrap();
     let mut state = ConversationState::persistent(folder.path(), "my-task-123").unwrap();
     assert_eq!(state.append_event(UserMessageEvent::new("Hello")).unwrap(), Sequence(0));
@@ -41,10 +41,10 @@ fn what_was_appended_is_there_after_a_restart() {
 }
 
 #[test]
-fn appending_twice_changes_nothing_and_another_event_of_the_same_id_is_refused() {
+fn appending_twice_changes_nothing_and_another_event_with_the_same_id_is_rejected() {
     let folder = tempdir().unwrap();
-    let kept = ConversationState::persistent(folder.path(), "twice").unwrap();
-    for mut state in [ConversationState::new(), kept] {
+    let stored = ConversationState::persistent(folder.path(), "twice").unwrap();
+    for mut state in [ConversationState::new(), stored] {
         let event = Event::from(UserMessageEvent::new("Hello"));
         assert_eq!(state.append_event(event.clone()).unwrap(), Sequence(0));
         assert_eq!(state.append_event(event.clone()).unwrap(), Sequence(0));
@@ -58,7 +58,7 @@ fn appending_twice_changes_nothing_and_another_event_of_the_same_id_is_refused()
 }
 
 #[test]
-fn two_states_of_one_conversation_do_not_overtake_each_other() {
+fn a_stale_state_of_a_conversation_gets_a_conflict() {
     let folder = tempdir().unwrap();
     let mut first = ConversationState::persistent(folder.path(), "shared").unwrap();
     first.append_event(UserMessageEvent::new("one")).unwrap();
@@ -85,7 +85,7 @@ fn a_folder_of_the_sdk_loads_with_its_metrics_and_tasks() {
     assert!(tasks.iter().all(|task| task.done));
     assert_eq!(ConversationState::load(folder.path(), id).unwrap().events().len(), 36);
 
-    // Every prefix gives a state, and the whole the same as the load.
+    // Appending the events one by one gives the same state as the load.
     let mut again = ConversationState::new();
     for event in state.events().iter() {
         again.append_event(event.clone()).unwrap();
@@ -109,9 +109,9 @@ fn a_folder_of_the_seed_loads() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_loaded() {
+fn a_missing_conversation_cannot_be_loaded() {
     let folder = tempdir().unwrap();
     let error = ConversationState::load(folder.path(), "nothing").unwrap_err();
     assert!(matches!(error, Error::UnknownConversation { .. }), "{error}");
-    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "a question leaves no file");
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "a failed load makes no file");
 }

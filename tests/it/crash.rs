@@ -1,4 +1,4 @@
-//! Processes that are killed (SIGKILL) at any moment: what was acknowledged is there, whole and in order.
+//! Processes are killed (SIGKILL) at any moment. All acknowledged events must be stored, complete and in order.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
@@ -17,16 +17,17 @@ use crate::support::projected::{assert_same_rows, dump};
 use crate::support::random::Random;
 use crate::support::{Scratch, assert_sound, conversation, event_ids};
 
-/// Each of so many lanes works on so many databases, one after the other; each of these sees so many rounds
-/// of two processes that write until they are killed.
+/// The number of threads of the test. Each thread tests its databases one after the other.
 const LANES: u64 = 2;
+/// The number of databases of each thread.
 const DATABASES: u64 = 10;
+/// The number of rounds of each database. In each round two processes write until they are killed.
 const ROUNDS: u64 = 5;
 
-const TEST: &str = "crash::killed_at_any_moment_nothing_acknowledged_is_lost_and_nothing_is_half_there";
+const TEST: &str = "crash::after_a_kill_at_any_moment_no_acknowledged_event_is_lost_and_no_batch_is_partial";
 
 #[test]
-fn killed_at_any_moment_nothing_acknowledged_is_lost_and_nothing_is_half_there() {
+fn after_a_kill_at_any_moment_no_acknowledged_event_is_lost_and_no_batch_is_partial() {
     if let Some(role) = child::role() {
         return write_until_killed(&role);
     }
@@ -41,18 +42,18 @@ fn killed_at_any_moment_nothing_acknowledged_is_lost_and_nothing_is_half_there()
             .collect();
         lanes.into_iter().map(|lane| lane.join().unwrap()).sum()
     });
-    const { assert!(LANES * DATABASES * ROUNDS * 2 >= 200, "too few were killed to mean anything") };
-    assert!(acknowledged > 1000, "only {acknowledged} appends were acknowledged before the end came");
+    const { assert!(LANES * DATABASES * ROUNDS * 2 >= 200, "too few processes are killed") };
+    assert!(acknowledged > 1000, "only {acknowledged} appends were acknowledged before the kills");
 }
 
-/// Kills two writers of one database again and again; answers how many appends they acknowledged.
+/// Kills two writers of one database in every round. Returns the number of acknowledged appends.
 fn survive(random: &mut Random) -> u64 {
     let scratch = Scratch::new();
     let mut acknowledged = Vec::new();
     for round in 0..ROUNDS {
         let names = ["x", "y"].map(|name| format!("{name}{round}"));
         acknowledged.extend(run_and_kill(&scratch, &names, random));
-        // Nobody is left who could hold a lock: the file opens at once.
+        // No process is left that could hold a lock, so the file opens at once.
         let options = Options { busy_timeout: Duration::ZERO, ..Options::default() };
         let store = Store::open_with(scratch.database(), &options).unwrap();
         assert_whole(&store, &acknowledged);
@@ -66,7 +67,7 @@ fn survive(random: &mut Random) -> u64 {
     acknowledged.len() as u64
 }
 
-/// An append that was acknowledged: whose events are where.
+/// An acknowledged append: its conversation, its first sequence and the ids of its events.
 #[derive(Debug)]
 struct Acknowledged {
     conversation: ConversationId,
@@ -74,7 +75,7 @@ struct Acknowledged {
     ids: Vec<String>,
 }
 
-/// Lets both writers run for a moment and kills them; answers what they had acknowledged.
+/// Lets both writers run for a moment and kills them. Returns the appends that they acknowledged.
 fn run_and_kill(scratch: &Scratch, names: &[String; 2], random: &mut Random) -> Vec<Acknowledged> {
     let (send, lines) = channel();
     let mut children = Vec::new();
@@ -86,29 +87,30 @@ fn run_and_kill(scratch: &Scratch, names: &[String; 2], random: &mut Random) -> 
         children.push(child);
     }
     drop(send);
-    let mut told = wait_for_the_moment(&lines, random);
+    let mut received = wait_for_kill_time(&lines, random);
     if random.below(2) == 0 {
         children.swap(0, 1);
     }
     children.into_iter().for_each(Running::kill);
     readers.into_iter().for_each(|reader| reader.join().unwrap());
-    told.extend(lines); // what they had still said
-    told.iter().map(|line| read_line(line)).collect()
+    received.extend(lines); // the lines written before the kill
+    received.iter().map(|line| read_line(line)).collect()
 }
 
-/// A moment to strike: while they start and make the file, or after some number of acknowledged appends.
-fn wait_for_the_moment(lines: &Receiver<String>, random: &mut Random) -> Vec<String> {
+/// Waits for the moment of the kill: while the writers start and create the file, or after some number of acknowledged
+/// appends. Returns the lines that arrived.
+fn wait_for_kill_time(lines: &Receiver<String>, random: &mut Random) -> Vec<String> {
     let early = random.below(5) == 0;
     let count = if early { usize::MAX } else { random.below(60) as usize + 1 };
     let until = Instant::now() + Duration::from_millis(if early { random.below(80) } else { 60_000 });
-    let mut told = Vec::new();
-    while told.len() < count {
+    let mut received = Vec::new();
+    while received.len() < count {
         match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(line) => told.push(line),
+            Ok(line) => received.push(line),
             Err(_) => break,
         }
     }
-    told
+    received
 }
 
 fn read_line(line: &str) -> Acknowledged {
@@ -120,7 +122,7 @@ fn read_line(line: &str) -> Acknowledged {
     Acknowledged { conversation: conversation(talk), first: first.parse().unwrap(), ids }
 }
 
-/// Holds everything acknowledged to be there, no batch half there, and all parts of the file to agree.
+/// Asserts that all acknowledged events are stored, that no batch is partial and that all parts of the file agree.
 fn assert_whole(store: &Store, acknowledged: &[Acknowledged]) {
     assert_sound(store);
     let page = store.conversations(&Default::default(), Default::default(), None, 1000).unwrap();
@@ -141,18 +143,18 @@ fn assert_whole(store: &Store, acknowledged: &[Acknowledged]) {
             assert_eq!(before.document.text("last").as_deref(), Some(ids[0].as_str()));
         }
         if row.id.as_str().ends_with("gone") {
-            assert_eq!(ids.len(), 3, "what was deleted is gone whole or there whole");
+            assert_eq!(ids.len(), 3, "a deletion removes all events or none");
         }
         stored.insert(row.id, ids);
     }
     for one in acknowledged {
         let first = one.first as usize;
-        let there = stored.get(&one.conversation).and_then(|ids| ids.get(first..first + one.ids.len()));
-        assert_eq!(there, Some(one.ids.as_slice()), "{one:?}");
+        let found = stored.get(&one.conversation).and_then(|ids| ids.get(first..first + one.ids.len()));
+        assert_eq!(found, Some(one.ids.as_slice()), "{one:?}");
     }
 }
 
-/// Events of a batch are called NAME-COUNT-INDEX; they stand together or not at all.
+/// Asserts that no batch is partial. The events of a batch have the ids NAME-COUNT-INDEX and follow each other.
 fn assert_batches(ids: &[String]) {
     let mut rest = ids;
     while let Some(first) = rest.first() {
@@ -165,7 +167,7 @@ fn assert_batches(ids: &[String]) {
     }
 }
 
-/// What a child does: several threads write in every way there is and say so once it is acknowledged.
+/// Runs in a child process. Four threads write in different ways and report each acknowledged append.
 fn write_until_killed(role: &Role) {
     let name = role.name.as_str();
     let store = match Store::open(&role.database) {
@@ -191,7 +193,7 @@ fn acknowledge(talk: &ConversationId, first: Sequence, events: &[NewEvent]) {
     child::report(&format!("ack {talk} {first} {}", ids.join(" ")));
 }
 
-/// Longer than any process lives.
+/// More operations than a process does before it is killed.
 const FOREVER: u64 = 1_000_000;
 
 fn append_singly(store: &Store, name: &str) -> Result<(), Error> {
@@ -247,7 +249,7 @@ fn change_state(store: &Store, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes, rebuilds and searches while the others write.
+/// Deletes, rebuilds and searches while the other threads write.
 fn maintain(store: &Store, name: &str) -> Result<(), Error> {
     let talk = conversation(&format!("{name}-gone"));
     for number in 0..FOREVER {
@@ -282,11 +284,11 @@ fn an_import_that_was_killed_is_completed_by_the_next() {
     }
     folder::write(&scratch.path("in"), &tree);
     let long = conversation("long");
-    let mut halves = 0;
-    // Told every 256 events; a thousand of them are one transaction.
+    let mut partial_imports = 0;
+    // The child reports every 256 events. A transaction has a thousand events.
     for line in [1, 2, 5, 7, 10] {
         for file in ["annals.db", "annals.db-wal", "annals.db-shm"] {
-            let _ = std::fs::remove_file(scratch.path(file)); // of the round before
+            let _ = std::fs::remove_file(scratch.path(file)); // of the previous round
         }
         let mut child = Running::start(child::command(TEST, "import", &scratch.database()));
         assert_eq!(child.take_lines().take(line).count(), line);
@@ -294,7 +296,7 @@ fn an_import_that_was_killed_is_completed_by_the_next() {
         let store = scratch.open_still();
         assert_sound(&store);
         let found = store.conversation(&long).map_or(0, |row| row.event_count);
-        halves += usize::from(found > 0 && store.origin(&long).unwrap().is_none());
+        partial_imports += usize::from(found > 0 && store.origin(&long).unwrap().is_none());
 
         let mut importer = Importer::new(&store, Default::default());
         let reports = importer.import(&scratch.path("in"), &mut |_| ()).unwrap();
@@ -306,7 +308,7 @@ fn an_import_that_was_killed_is_completed_by_the_next() {
         assert_eq!(state.document.head().0.as_deref(), Some("00000003-0000"));
         assert_sound(&store);
     }
-    assert!(halves >= 2, "{halves}");
+    assert!(partial_imports >= 2, "{partial_imports}");
     let store = scratch.open_still();
     for id in store.conversations(&Default::default(), Default::default(), None, 9).unwrap().conversations {
         let exporter = Exporter::new(&store, Format::OpenHands);

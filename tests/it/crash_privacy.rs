@@ -1,5 +1,5 @@
-//! Processes that are killed (SIGKILL) while they archive, erase, redact or prune: a conversation is as it was or
-//! as it was to be, what was acknowledged is done, and the next process finishes the work.
+//! Processes are killed (SIGKILL) while they archive, erase, redact or prune. Afterwards, each conversation is as
+//! before or as intended, every acknowledged operation is done, and the next process finishes the work.
 
 use std::collections::BTreeMap;
 
@@ -23,18 +23,18 @@ fn ids(store: &Store) -> Vec<ConversationId> {
     page.conversations.into_iter().map(|one| one.id).collect()
 }
 
-/// Starts the child, and kills it as soon as it has reported so many lines; answers all it reported.
+/// Starts the child, and kills it as soon as it has reported `lines` lines. Returns all that it reported.
 fn run_and_kill(scratch: &Scratch, test: &str, role: &str, lines: usize) -> Vec<String> {
     let mut child = Running::start(child::command(test, role, &scratch.database()));
-    let mut from = child.take_lines();
-    let mut told: Vec<String> = from.by_ref().take(lines).collect();
+    let mut output = child.take_lines();
+    let mut reported: Vec<String> = output.by_ref().take(lines).collect();
     child.kill();
-    told.extend(from);
-    assert!(told.iter().all(|line| !line.starts_with("failed")), "{told:?}");
-    told
+    reported.extend(output);
+    assert!(reported.iter().all(|line| !line.starts_with("failed")), "{reported:?}");
+    reported
 }
 
-/// Opens what a killed process has left: nobody holds a lock any more.
+/// Opens the file that a killed process left. This needs no waiting, because no process holds a lock any more.
 fn open(scratch: &Scratch) -> Store {
     let options =
         Options { busy_timeout: std::time::Duration::ZERO, follow_projections: false, ..Options::default() };
@@ -42,8 +42,8 @@ fn open(scratch: &Scratch) -> Store {
 }
 
 #[test]
-fn killed_while_archiving_every_payload_is_still_there() {
-    const TEST: &str = "crash_privacy::killed_while_archiving_every_payload_is_still_there";
+fn every_payload_survives_a_kill_while_archiving() {
+    const TEST: &str = "crash_privacy::every_payload_survives_a_kill_while_archiving";
     if let Some(role) = child::role() {
         return archive_until_killed(&role);
     }
@@ -78,7 +78,7 @@ fn killed_while_archiving_every_payload_is_still_there() {
             folder::assert_same(&export(&scratch, &store, &id, &format!("after{round}")), tree);
         }
     }
-    assert!(archived > 0, "it was never killed with something archived");
+    assert!(archived > 0, "no kill left an archived conversation");
 }
 
 fn export(scratch: &Scratch, store: &Store, id: &ConversationId, to: &str) -> Tree {
@@ -87,7 +87,7 @@ fn export(scratch: &Scratch, store: &Store, id: &ConversationId, to: &str) -> Tr
     folder::read(&place)
 }
 
-/// Archives everything and takes it back, again and again.
+/// Archives and unarchives everything until the process is killed.
 fn archive_until_killed(role: &Role) {
     let work = || -> Result<(), annals::Error> {
         let store = Store::open(&role.database)?;
@@ -112,7 +112,7 @@ fn archive_until_killed(role: &Role) {
     }
 }
 
-/// Conversations `taken-N` with the canary in them, and `kept-N` without; half of them archived together.
+/// Writes conversations `taken-N` with the canary and `kept-N` without it. Archives half of them. Returns their events.
 fn plant_many(scratch: &Scratch, count: u64) -> BTreeMap<ConversationId, Vec<StoredEvent>> {
     let store = scratch.open_still();
     let mut all = Vec::new();
@@ -136,10 +136,10 @@ fn plant_many(scratch: &Scratch, count: u64) -> BTreeMap<ConversationId, Vec<Sto
 }
 
 #[test]
-fn killed_while_taking_out_a_conversation_is_whole_or_gone() {
-    const TEST: &str = "crash_privacy::killed_while_taking_out_a_conversation_is_whole_or_gone";
+fn a_kill_leaves_every_removal_done_or_undone() {
+    const TEST: &str = "crash_privacy::a_kill_leaves_every_removal_done_or_undone";
     if let Some(role) = child::role() {
-        return take_out_until_killed(&role);
+        return remove_until_killed(&role);
     }
     let mut random = Random::new(11);
     for role in ["erase", "redact", "prune"] {
@@ -147,17 +147,17 @@ fn killed_while_taking_out_a_conversation_is_whole_or_gone() {
         let before = plant_many(&scratch, 16);
         let mut taken = 0;
         for round in 0..3 {
-            let told = run_and_kill(&scratch, TEST, role, round + random.below(3) as usize);
-            taken += told.len();
+            let reported = run_and_kill(&scratch, TEST, role, round + random.below(3) as usize);
+            taken += reported.len();
             let store = open(&scratch);
             assert_sound(&store);
             assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
-            assert_whole_or_taken(&store, &before, role, &told);
+            assert_whole_or_taken(&store, &before, role, &reported);
         }
         assert!(taken > 0, "{role}: nothing was acknowledged");
-        // The next process finishes the work, and then no byte of it is anywhere.
+        // The next process finishes the work. Then no byte of the removed text is left.
         let store = open(&scratch);
-        take_out(&store, role, &mut |_| ()).unwrap();
+        remove(&store, role, &mut |_| ()).unwrap();
         assert!(store.vacuum().unwrap().log_emptied);
         assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0, "{role}");
         for (id, events) in before.iter().filter(|(id, _)| id.as_str().starts_with("kept")) {
@@ -169,17 +169,17 @@ fn killed_while_taking_out_a_conversation_is_whole_or_gone() {
     }
 }
 
-/// Holds every conversation to be as it was or as it was to be, and what was acknowledged to be done.
+/// Asserts that every conversation is as before or as intended, and that every acknowledged operation is done.
 fn assert_whole_or_taken(
     store: &Store,
     before: &BTreeMap<ConversationId, Vec<StoredEvent>>,
     role: &str,
-    told: &[String],
+    reported: &[String],
 ) {
-    let there = ids(store);
+    let remaining = ids(store);
     for (id, events) in before {
-        let is_told = told.iter().any(|line| line == id.as_str());
-        if !there.contains(id) {
+        let is_acknowledged = reported.iter().any(|line| line == id.as_str());
+        if !remaining.contains(id) {
             assert!(
                 role != "redact" && (role == "prune" || id.as_str().starts_with("taken")),
                 "{id} is lost"
@@ -190,28 +190,28 @@ fn assert_whole_or_taken(
         let is_as_before = now == *events;
         let is_redacted =
             now.len() == events.len() && !now.iter().any(|event| event.payload.contains(CANARY));
-        assert!(is_as_before || is_redacted, "{id} is half there");
-        assert!(!is_told || (role == "redact" && is_redacted), "{id} was told to be done");
+        assert!(is_as_before || is_redacted, "{id} is only partly changed");
+        assert!(!is_acknowledged || (role == "redact" && is_redacted), "{id} was reported as done");
     }
     let acts = store.admin_log(0, 1000).unwrap();
-    for line in told {
+    for line in reported {
         let logged = acts.iter().any(|act| act.act == role && act.conversation.as_deref() == Some(line));
         assert!(logged, "there is no act for {line}");
     }
 }
 
-fn take_out_until_killed(role: &Role) {
+fn remove_until_killed(role: &Role) {
     let done = Store::open(&role.database)
-        .and_then(|store| take_out(&store, &role.name, &mut |id| child::report(id.as_str())));
+        .and_then(|store| remove(&store, &role.name, &mut |id| child::report(id.as_str())));
     if let Err(error) = done {
         child::report(&format!("failed: {error:?}"));
     }
 }
 
-/// Does what the role says to every conversation that is left of those it concerns.
-fn take_out(store: &Store, role: &str, done: &mut dyn FnMut(&ConversationId)) -> Result<(), annals::Error> {
+/// Runs the operation `role` on all conversations that it concerns and that still exist.
+fn remove(store: &Store, role: &str, done: &mut dyn FnMut(&ConversationId)) -> Result<(), annals::Error> {
     if role == "prune" {
-        // Their last events are calls, so they run as far as anyone can tell.
+        // No event ends these conversations, so their status is `running`.
         let rules = PruneRules { keep_last: Some(0), statuses: vec!["running".into()], ..Default::default() };
         return store.prune(&rules, None, &mut |one| done(&one.id)).map(drop);
     }
@@ -230,15 +230,15 @@ fn take_out(store: &Store, role: &str, done: &mut dyn FnMut(&ConversationId)) ->
     Ok(())
 }
 
-/// How many processes are killed in each role.
+/// The number of processes that are killed in each role.
 const KILLS: u64 = 10;
 
-/// Starts the child, and kills it as soon as it has written so much into the write-ahead log: within a
-/// transaction, as often as not. Answers what it reported.
+/// Starts the child, and kills it as soon as the write-ahead log is longer than `log_bytes`. This is often within a
+/// transaction. Returns all that it reported.
 fn run_and_kill_while_writing(scratch: &Scratch, test: &str, role: &str, log_bytes: u64) -> Vec<String> {
     let mut log = scratch.database().into_os_string();
     log.push("-wal");
-    assert!(!std::path::Path::new(&log).exists(), "nobody left one");
+    assert!(!std::path::Path::new(&log).exists(), "a write-ahead log was left");
     let mut child = Running::start(child::command(test, role, &scratch.database()));
     let lines = child.take_lines();
     let reader = std::thread::spawn(move || lines.collect::<Vec<String>>());
@@ -246,31 +246,31 @@ fn run_and_kill_while_writing(scratch: &Scratch, test: &str, role: &str, log_byt
         std::thread::yield_now();
     }
     child.kill();
-    let told = reader.join().unwrap();
-    assert!(told.iter().all(|line| !line.starts_with("failed")), "{told:?}");
-    told
+    let reported = reader.join().unwrap();
+    assert!(reported.iter().all(|line| !line.starts_with("failed")), "{reported:?}");
+    reported
 }
 
 #[test]
-fn killed_within_a_transaction_it_is_as_if_that_had_not_begun() {
-    const TEST: &str = "crash_privacy::killed_within_a_transaction_it_is_as_if_that_had_not_begun";
+fn a_kill_within_a_transaction_undoes_it() {
+    const TEST: &str = "crash_privacy::a_kill_within_a_transaction_undoes_it";
     if let Some(role) = child::role() {
         return match role.name.as_str() {
             "archive" | "unarchive" => repack(&role),
-            "vacuum" => give_back(&role),
-            _ => take_out_until_killed(&role),
+            "vacuum" => vacuum(&role),
+            _ => remove_until_killed(&role),
         };
     }
     let planted = Scratch::new();
     let before = plant_many(&planted, 6);
     for role in ["archive", "unarchive", "vacuum", "prune", "redact", "erase"] {
-        // Each is killed so many bytes of the log later than the one before; a vacuum writes the whole file.
+        // Each process is killed `step` bytes of the log later than the one before. A vacuum writes the whole file.
         let step = if role == "vacuum" { 200_000 } else { 45_000 };
         let (mut done, mut undone) = (0, 0);
         for kill in 0..KILLS {
             let scratch = Scratch::new();
             std::fs::copy(planted.database(), scratch.database()).unwrap();
-            let told = run_and_kill_while_writing(&scratch, TEST, role, kill * step);
+            let reported = run_and_kill_while_writing(&scratch, TEST, role, kill * step);
             let store = open(&scratch);
             assert_sound(&store);
             assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, [], "{role} {kill}");
@@ -278,16 +278,19 @@ fn killed_within_a_transaction_it_is_as_if_that_had_not_begun() {
                 "archive" | "unarchive" | "vacuum" => {
                     for (id, events) in &before {
                         assert_eq!(&all_events(&store, id), events, "{role} {kill}");
-                        let packed = store.archived(id).unwrap().events;
-                        assert!(packed == 0 || packed == events.len() as u64, "{id}: {packed} are packed");
-                        assert!(role != "archive" || packed > 0 || !told.contains(&id.to_string()));
-                        assert!(role != "unarchive" || packed == 0 || !told.contains(&id.to_string()));
+                        let archived = store.archived(id).unwrap().events;
+                        assert!(
+                            archived == 0 || archived == events.len() as u64,
+                            "{id}: {archived} events are archived"
+                        );
+                        assert!(role != "archive" || archived > 0 || !reported.contains(&id.to_string()));
+                        assert!(role != "unarchive" || archived == 0 || !reported.contains(&id.to_string()));
                     }
                 }
-                _ => assert_whole_or_taken(&store, &before, role, &told),
+                _ => assert_whole_or_taken(&store, &before, role, &reported),
             }
             let acts = store.admin_log(0, 1000).unwrap().iter().filter(|act| act.act == role).count();
-            // Half of them were archived when they were planted.
+            // Half of the conversations were archived when they were written.
             let begun = if role == "archive" { before.len() / 2 } else { 0 };
             let all = match role {
                 "vacuum" => 1,
@@ -301,7 +304,7 @@ fn killed_within_a_transaction_it_is_as_if_that_had_not_begun() {
     }
 }
 
-/// Archives what is not, or the other way round, one conversation after the other.
+/// Archives or unarchives every conversation that is not yet, one after the other.
 fn repack(role: &Role) {
     let work = || -> Result<(), annals::Error> {
         let store = Store::open(&role.database)?;
@@ -323,7 +326,7 @@ fn repack(role: &Role) {
     }
 }
 
-fn give_back(role: &Role) {
+fn vacuum(role: &Role) {
     if let Err(error) = Store::open(&role.database).and_then(|store| store.vacuum()) {
         child::report(&format!("failed: {error:?}"));
     }

@@ -1,4 +1,4 @@
-//! Deletion: everything of one conversation, nothing of any other, and no place is given twice.
+//! Deletion removes everything of one conversation and nothing of any other, and no position is used again.
 
 use annals::state::base::FieldChange;
 use annals::store::{BaseStateChange, Head};
@@ -11,7 +11,7 @@ use crate::support::{
     Scratch, all_events, assert_error, assert_sound, conversation, event_ids, number, rows, still,
 };
 
-/// Every table with the column that says whose a row is.
+/// Every table with the column that names the conversation of a row.
 const TABLES: [(&str, &str); 13] = [
     ("event", "conversation"),
     ("base_state", "conversation"),
@@ -29,7 +29,7 @@ const TABLES: [(&str, &str); 13] = [
 ];
 
 #[test]
-fn everything_of_a_conversation_goes_and_nothing_of_another() {
+fn deletion_removes_everything_of_one_conversation_and_nothing_of_another() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let import = |golden: &str| {
@@ -91,7 +91,7 @@ fn everything_of_a_conversation_goes_and_nothing_of_another() {
 }
 
 #[test]
-fn no_position_is_given_twice_and_a_name_is_free_again() {
+fn no_position_is_reused_and_a_deleted_name_is_free_again() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[pause("a"), pause("b")]).unwrap();
@@ -113,7 +113,7 @@ fn no_position_is_given_twice_and_a_name_is_free_again() {
 }
 
 #[test]
-fn sub_agents_stay_and_belong_to_nobody() {
+fn sub_agents_of_a_deleted_conversation_stay_without_a_parent() {
     let scratch = Scratch::new();
     let mut tree = Tree::new();
     for path in ["events/event-00000-aaaaaaaa.json", "subagents/child/events/event-00000-aaaaaaaa.json"] {
@@ -147,7 +147,7 @@ fn a_deleted_folder_can_be_imported_again() {
 }
 
 #[test]
-fn a_store_that_may_only_be_read_deletes_nothing() {
+fn a_read_only_store_deletes_nothing() {
     let scratch = Scratch::new();
     let talk = conversation("talk");
     scratch.open().append(&talk, Expected::Any, &[pause("a")]).unwrap();

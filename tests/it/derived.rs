@@ -1,7 +1,7 @@
-//! Whatever is derived comes back: every object, damaged in every way that plain SQL can damage it, by itself on
-//! the next load; what only drifted in silence by a rebuild, and by `doctor --repair`.
+//! Every derived object is restored after every damage that plain SQL can do to it. The next load repairs most damages.
+//! A rebuild and `doctor --repair` repair rows that drifted silently.
 //!
-//! Neither objects nor damages are listed by hand: a new table, column, index or view is damaged like the others.
+//! Neither objects nor damages are listed by hand, so a new table, column, index or view is tested like the others.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::support::events::{called, command, event, printed, said, updated};
 use crate::support::{Scratch, conversation, rows};
 
-/// Options under which nothing happens by itself and nothing waits for a disk.
+/// Options without background work and without waits for the disk.
 fn quick() -> Options {
     Options { durability: Durability::Normal, ..crate::support::still() }
 }
@@ -27,7 +27,7 @@ fn stats(tokens: u64) -> serde_json::Value {
            "accumulated_token_usage": {"prompt_tokens": tokens, "completion_tokens": 1}}}})
 }
 
-/// The events of a conversation in which every projection finds something.
+/// Events that give every projection at least one row.
 fn events(from: u64) -> Vec<NewEvent> {
     let id = |name: &str| format!("{name}{from}");
     let list = json!([{"title": "one", "notes": "n", "status": "todo"}, {"title": "two", "status": "done"}]);
@@ -42,7 +42,7 @@ fn events(from: u64) -> Vec<NewEvent> {
     ]
 }
 
-/// A file with something in every derived table, closed.
+/// Makes a file with rows in every derived table, and closes it.
 fn template(scratch: &Scratch) {
     let store = Store::open_with(scratch.database(), &quick()).unwrap();
     for name in ["talk", "other", "third"] {
@@ -68,7 +68,7 @@ fn template(scratch: &Scratch) {
     store.catch_up().unwrap();
 }
 
-/// The schema and every derived row: what must be the same again.
+/// The schema and all derived rows, which must be the same again after a repair.
 #[derive(Debug, PartialEq)]
 struct Whole(Vec<(String, Vec<Vec<Value>>)>);
 
@@ -76,7 +76,7 @@ impl Whole {
     #[track_caller]
     fn of(path: &Path) -> Self {
         let db = Connection::open(path).unwrap();
-        // Other programs' objects may have been put aside.
+        // Annals may have renamed other programs' objects that were in the way.
         let schema = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL \
                       AND name NOT LIKE '%\\_aside%' ESCAPE '\\' ORDER BY type, name";
         let mut parts = vec![("schema".to_owned(), rows(&db, schema))];
@@ -129,57 +129,57 @@ fn columns(db: &Connection, table: &str) -> Vec<Column> {
     statement.query_map([table], read).unwrap().collect::<rusqlite::Result<_>>().unwrap()
 }
 
-/// When it must be back.
+/// When a damaged object must be restored.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Back {
-    /// On the next load, unasked.
-    ByItself,
-    /// Nothing shows that it is wrong but a comparison with the log.
-    WhenAsked,
+enum Restored {
+    /// By the next load.
+    OnLoad,
+    /// By a rebuild or the doctor, because only a comparison with the log shows the damage.
+    OnRequest,
 }
 
 struct Damage {
     sql: String,
-    back: Back,
+    restored: Restored,
     is_of_a_table: bool,
 }
 
-/// Every damage to every derived object.
+/// All damages to all derived objects.
 fn damages(db: &Connection) -> Vec<Damage> {
     let mut damages = Vec::new();
-    let mut add = |back, sql: String| {
+    let mut add = |restored, sql: String| {
         let is_of_a_table = !sql.starts_with("DROP VIEW") && !sql.starts_with("DROP INDEX");
-        damages.push(Damage { sql, back, is_of_a_table });
+        damages.push(Damage { sql, restored, is_of_a_table });
     };
     for object in derived_objects().unwrap() {
         let (kind, name) = (object.kind, &object.name);
         let word = kind.as_str();
         match kind {
-            ObjectKind::Trigger => panic!("{name}: a guard never comes back unseen"),
+            ObjectKind::Trigger => panic!("{name}: a guard must not be restored silently"),
             ObjectKind::View => {
-                add(Back::ByItself, format!("DROP VIEW {name}"));
-                add(Back::ByItself, format!("DROP VIEW {name}; CREATE VIEW {name} AS SELECT 1 AS x"));
-                add(Back::ByItself, format!("DROP VIEW {name}; CREATE TABLE {name} (x)"));
+                add(Restored::OnLoad, format!("DROP VIEW {name}"));
+                add(Restored::OnLoad, format!("DROP VIEW {name}; CREATE VIEW {name} AS SELECT 1 AS x"));
+                add(Restored::OnLoad, format!("DROP VIEW {name}; CREATE TABLE {name} (x)"));
             }
             ObjectKind::Index => {
-                add(Back::ByItself, format!("DROP INDEX {name}"));
+                add(Restored::OnLoad, format!("DROP INDEX {name}"));
                 let column = &columns(db, &object.table)[0].name;
                 let other = format!("CREATE INDEX {name} ON {} ({column}) WHERE 0", object.table);
-                add(Back::ByItself, format!("DROP INDEX {name}; {other}"));
-                add(Back::ByItself, format!("DROP INDEX {name}; CREATE INDEX {name} ON log (store_id)"));
+                add(Restored::OnLoad, format!("DROP INDEX {name}; {other}"));
+                add(Restored::OnLoad, format!("DROP INDEX {name}; CREATE INDEX {name} ON log (store_id)"));
             }
             ObjectKind::Table => {
-                add(Back::ByItself, format!("DROP {word} {name}"));
-                add(Back::ByItself, format!("ALTER TABLE {name} RENAME TO gone_aside"));
-                add(Back::ByItself, format!("DROP TABLE {name}; CREATE VIEW {name} AS SELECT 1 AS x"));
+                add(Restored::OnLoad, format!("DROP {word} {name}"));
+                add(Restored::OnLoad, format!("ALTER TABLE {name} RENAME TO gone_aside"));
+                add(Restored::OnLoad, format!("DROP TABLE {name}; CREATE VIEW {name} AS SELECT 1 AS x"));
                 if name.starts_with("transcript_search") {
                     continue;
                 }
-                add(Back::ByItself, format!("DROP TABLE {name}; CREATE TABLE {name} (x)"));
-                add(Back::ByItself, format!("ALTER TABLE {name} ADD COLUMN more TEXT"));
+                add(Restored::OnLoad, format!("DROP TABLE {name}; CREATE TABLE {name} (x)"));
+                add(Restored::OnLoad, format!("ALTER TABLE {name} ADD COLUMN more TEXT"));
                 for column in columns(db, name) {
                     let column = column.name;
-                    add(Back::ByItself, format!("ALTER TABLE {name} RENAME COLUMN {column} TO other"));
+                    add(Restored::OnLoad, format!("ALTER TABLE {name} RENAME COLUMN {column} TO other"));
                 }
                 damage_rows(db, name, &mut add);
             }
@@ -192,46 +192,46 @@ fn damages(db: &Connection) -> Vec<Damage> {
         drop.map(|object| format!("DROP {} IF EXISTS {};", kind.as_str(), object.name)).collect::<String>()
     };
     for kind in [ObjectKind::View, ObjectKind::Index, ObjectKind::Table] {
-        add(Back::ByItself, every(kind));
+        add(Restored::OnLoad, every(kind));
     }
     for projection in ["transcript", "tool_calls", "usage", "tasks", "search"] {
         let update = |set: &str| format!("UPDATE projection SET {set} WHERE name = '{projection}'");
         for position in ["0", "1", "-5", "position / 2", "position - 1", "position + 1", "1000000"] {
-            add(Back::ByItself, update(&format!("position = {position}")));
+            add(Restored::OnLoad, update(&format!("position = {position}")));
         }
         for version in ["0", "version + 1"] {
-            add(Back::ByItself, update(&format!("version = {version}")));
+            add(Restored::OnLoad, update(&format!("version = {version}")));
         }
-        add(Back::ByItself, format!("DELETE FROM projection WHERE name = '{projection}'"));
+        add(Restored::OnLoad, format!("DELETE FROM projection WHERE name = '{projection}'"));
     }
-    add(Back::ByItself, "DELETE FROM projection".into());
-    add(Back::ByItself, "UPDATE projection SET position = 0".into());
-    add(Back::ByItself, "INSERT INTO transcript_search (transcript_search) VALUES ('delete-all')".into());
+    add(Restored::OnLoad, "DELETE FROM projection".into());
+    add(Restored::OnLoad, "UPDATE projection SET position = 0".into());
+    add(Restored::OnLoad, "INSERT INTO transcript_search (transcript_search) VALUES ('delete-all')".into());
     let row =
         "INSERT INTO transcript_search (rowid, text) VALUES ((SELECT max(position) + 1 FROM event), 'x')";
-    add(Back::ByItself, row.into());
-    add(Back::WhenAsked, "DELETE FROM transcript_search_docsize WHERE id = 1".into());
+    add(Restored::OnLoad, row.into());
+    add(Restored::OnRequest, "DELETE FROM transcript_search_docsize WHERE id = 1".into());
     damages
 }
 
-/// Every damage to the rows of a table.
-fn damage_rows(db: &Connection, table: &str, add: &mut dyn FnMut(Back, String)) {
+/// Adds all damages to the rows of a table.
+fn damage_rows(db: &Connection, table: &str, add: &mut dyn FnMut(Restored, String)) {
     if table == "projection" || table == "usage_stale" {
-        return; // the checkpoints have their own; what is stale is empty at rest
+        return; // checkpoints have damages of their own, and `usage_stale` is empty at rest
     }
     let columns = columns(db, table);
-    add(Back::WhenAsked, format!("DELETE FROM {table}"));
+    add(Restored::OnRequest, format!("DELETE FROM {table}"));
     for column in &columns {
         let name = &column.name;
         let other = if column.is_text { format!("{name} || '1'") } else { format!("-{name} - 1") };
         let sql = format!("UPDATE {table} SET {name} = {other} WHERE {name} IS NOT NULL");
         let refers = name == "conversation";
-        add(Back::WhenAsked, if refers { format!("PRAGMA foreign_keys = OFF; {sql}") } else { sql });
+        add(Restored::OnRequest, if refers { format!("PRAGMA foreign_keys = OFF; {sql}") } else { sql });
     }
     if !columns.iter().any(|column| column.name == "position") {
         return;
     }
-    // A row of an event that is not there yet.
+    // A row for an event that does not exist yet.
     let values: Vec<String> = columns
         .iter()
         .map(|column| match column.name.as_str() {
@@ -240,7 +240,7 @@ fn damage_rows(db: &Connection, table: &str, add: &mut dyn FnMut(Back, String)) 
             name => name.into(),
         })
         .collect();
-    add(Back::ByItself, format!("INSERT INTO {table} SELECT {} FROM {table} LIMIT 1", values.join(", ")));
+    add(Restored::OnLoad, format!("INSERT INTO {table} SELECT {} FROM {table} LIMIT 1", values.join(", ")));
 }
 
 fn doctor(store: &Store) -> Vec<Repair> {
@@ -256,8 +256,8 @@ fn doctor(store: &Store) -> Vec<Repair> {
         .collect()
 }
 
-/// Loads the file and goes on with it; answers the open store.
-fn go_on(path: &Path) -> Result<Store, Error> {
+/// Opens the file, appends to it and reads from it. Returns the open store.
+fn open_and_use(path: &Path) -> Result<Store, Error> {
     let store = Store::open_with(path, &quick())?;
     store.append(&conversation("talk"), Expected::Any, &events(9))?;
     store.transcript(&conversation("talk"), Sequence(0), 1)?;
@@ -267,12 +267,12 @@ fn go_on(path: &Path) -> Result<Store, Error> {
 }
 
 #[test]
-fn every_derived_object_comes_back_from_every_damage() {
+fn every_derived_object_is_restored_after_every_damage() {
     let scratch = Scratch::new();
     template(&scratch);
     let sound = scratch.path("sound.db");
     std::fs::copy(scratch.database(), &sound).unwrap();
-    drop(go_on(&sound).unwrap());
+    drop(open_and_use(&sound).unwrap());
     let wanted = Whole::of(&sound);
     let damages = Mutex::new(damages(&scratch.foreign()).into_iter().enumerate());
     let next = || damages.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
@@ -280,14 +280,14 @@ fn every_derived_object_comes_back_from_every_damage() {
     let check = || {
         let mut tried = 0;
         while let Some((number, damage)) = next() {
-            // Views and indexes come back before any command begins.
+            // Views and indexes are restored before any command begins.
             let ways = if damage.is_of_a_table { &["load", "rebuild", "doctor"][..] } else { &["load"] };
             for way in ways {
                 let path = scratch.path(&format!("{number}-{way}.db"));
-                let survived = std::panic::catch_unwind(|| {
-                    survive(&scratch.database(), &path, &damage, way, &wanted);
+                let outcome = std::panic::catch_unwind(|| {
+                    assert_restored(&scratch.database(), &path, &damage, way, &wanted);
                 });
-                if survived.is_err() {
+                if outcome.is_err() {
                     failed.lock().unwrap().push(format!("{} ({way})", damage.sql));
                 }
                 std::fs::remove_file(path).unwrap();
@@ -305,37 +305,37 @@ fn every_derived_object_comes_back_from_every_damage() {
     assert!(tried > 200, "only {tried} damages were tried");
 }
 
-/// What went well; else fails with what was tried.
+/// The value of a result. Panics with the damage `what` if it is an error.
 #[track_caller]
-fn held<T>(what: &str, result: Result<T, Error>) -> T {
+fn expect_ok<T>(what: &str, result: Result<T, Error>) -> T {
     result.unwrap_or_else(|error| panic!("{what}: {error} {:?}", std::error::Error::source(&error)))
 }
 
-/// Damages a copy of the file, and holds it to be whole again in this way.
-fn survive(template: &Path, path: &Path, damage: &Damage, way: &str, wanted: &Whole) {
+/// Damages a copy of the file, and asserts that it is restored in the given way.
+fn assert_restored(template: &Path, path: &Path, damage: &Damage, way: &str, wanted: &Whole) {
     let what = format!("{} ({way})", damage.sql);
     std::fs::copy(template, path).unwrap();
     let db = Connection::open(path).unwrap();
-    // Broken views would keep other programs from renaming.
+    // Without this pragma, SQLite rejects a rename if a view is broken.
     db.execute_batch(&format!("PRAGMA legacy_alter_table = ON; {}", damage.sql))
         .unwrap_or_else(|error| panic!("{what}: {error}"));
     drop(db);
-    if way == "load" && damage.back == Back::WhenAsked {
+    if way == "load" && damage.restored == Restored::OnRequest {
         return;
     }
     if way != "load" {
         // The first command on the damaged file.
-        let store = held(&what, Store::open_with(path, &quick()));
+        let store = expect_ok(&what, Store::open_with(path, &quick()));
         match way {
-            "rebuild" => held(&what, store.rebuild(&[], &mut |_| ())),
+            "rebuild" => expect_ok(&what, store.rebuild(&[], &mut |_| ())),
             _ => drop(doctor(&store)),
         }
     }
-    let store = held(&what, go_on(path));
-    let findings = held(&what, store.verify(None, &mut |_| ())).findings;
+    let store = expect_ok(&what, open_and_use(path));
+    let findings = expect_ok(&what, store.verify(None, &mut |_| ())).findings;
     assert_eq!(findings, [], "{what}");
     if way != "load" {
-        let findings = held(&what, store.verify_projections(&mut |_| ())).findings;
+        let findings = expect_ok(&what, store.verify_projections(&mut |_| ())).findings;
         assert_eq!(findings, [], "{what}");
     }
     drop(store);
@@ -343,10 +343,11 @@ fn survive(template: &Path, path: &Path, damage: &Damage, way: &str, wanted: &Wh
 }
 
 #[test]
-fn what_drifts_in_silence_is_found_before_it_is_mended() {
+fn silent_drift_is_found_by_verification() {
     let scratch = Scratch::new();
     template(&scratch);
-    let silent = damages(&scratch.foreign()).into_iter().filter(|damage| damage.back == Back::WhenAsked);
+    let silent =
+        damages(&scratch.foreign()).into_iter().filter(|damage| damage.restored == Restored::OnRequest);
     let (mut tried, mut missed) = (0, Vec::new());
     for (number, damage) in silent.enumerate() {
         let path = scratch.path(&format!("{number}.db"));
@@ -363,16 +364,16 @@ fn what_drifts_in_silence_is_found_before_it_is_mended() {
         }
         tried += u64::from(is_found);
     }
-    assert!(missed.is_empty(), "verify is content with {missed:#?}");
+    assert!(missed.is_empty(), "verify does not find {missed:#?}");
     assert!(tried > 20, "only {tried} were found");
 }
 
-/// Columns of the catalogue that only a person or an import gives, and its key.
+/// The columns of the catalogue that are not derived: its key, and those that only a person or an import sets.
 const GIVEN: &[&str] =
     &["key", "id", "title", "tags", "parent", "forked_from", "forked_at", "foreign_format"];
 
 #[test]
-fn every_derived_column_of_the_catalogue_comes_back() {
+fn every_derived_column_of_the_catalogue_is_restored() {
     let scratch = Scratch::new();
     template(&scratch);
     let row = |path: &Path| rows(&Connection::open(path).unwrap(), "SELECT * FROM conversation ORDER BY key");
@@ -388,7 +389,7 @@ fn every_derived_column_of_the_catalogue_comes_back() {
                 let db = Connection::open(&path).unwrap();
                 let sql = format!("UPDATE conversation SET {column} = {value} WHERE id = 'talk'");
                 if db.execute(&sql, []).is_err() || row(&path) == wanted {
-                    continue; // the table itself refuses that
+                    continue; // the table's constraints reject this value
                 }
                 drop(db);
                 let store = Store::open_with(&path, &quick()).unwrap();
@@ -396,7 +397,7 @@ fn every_derived_column_of_the_catalogue_comes_back() {
                 let ends = ["event_count", "head_hash"].contains(&column);
                 let refused = store.append(&conversation("talk"), Expected::Any, &[said("new", "x")]);
                 assert!(!ends || matches!(refused, Err(Error::CatalogueContradicts(_))), "{what}");
-                // What was appended is no part of it: another copy, in a place that nobody has open.
+                // The comparison must not contain the appended event. So use another copy, at a path that is not open.
                 drop(store);
                 let path = scratch.path(&format!("{column}-{tried}-{number}-again.db"));
                 std::fs::copy(scratch.database(), &path).unwrap();
@@ -427,7 +428,7 @@ fn every_derived_column_of_the_catalogue_comes_back() {
 }
 
 #[test]
-fn nothing_is_chained_to_a_catalogue_that_contradicts_the_log() {
+fn appends_are_rejected_if_the_catalogue_contradicts_the_log() {
     let scratch = Scratch::new();
     template(&scratch);
     let store = Store::open_with(scratch.database(), &quick()).unwrap();
@@ -437,7 +438,7 @@ fn nothing_is_chained_to_a_catalogue_that_contradicts_the_log() {
     let db = scratch.foreign();
     let before = count(&db);
     db.execute_batch("UPDATE conversation SET event_count = event_count - 1 WHERE id = 'talk'").unwrap();
-    // Nobody is told a number that no retry could meet.
+    // The error is no conflict, because a retry with the expected number would fail too.
     for expected in [Expected::Any, Expected::Exists, Expected::Exact(20), Expected::Exact(21)] {
         let refused = store.append(&talk, expected, &[said("new", "x")]).unwrap_err();
         let Error::CatalogueContradicts(contradiction) = refused else { panic!("{expected:?}: {refused}") };
@@ -445,7 +446,7 @@ fn nothing_is_chained_to_a_catalogue_that_contradicts_the_log() {
     }
     assert_eq!(count(&db), before);
     store.append(&conversation("other"), Expected::Exact(21), &[said("new", "x")]).unwrap();
-    store.remake_catalogue(&talk).unwrap().expect("there was something to mend");
+    store.remake_catalogue(&talk).unwrap().expect("the catalogue was repaired");
     assert_eq!(store.remake_catalogue(&talk).unwrap(), None);
     store.append(&talk, Expected::Exact(21), &[said("new", "x")]).unwrap();
 }
@@ -471,7 +472,7 @@ fn another_programs_objects_stay_and_are_named() {
     let theirs = "SELECT name FROM sqlite_schema WHERE name IN \
                   ('theirs', 'theirs_too', 'shown', 'seen', 'watching', 'transcript_search_x')";
     assert_eq!(rows(&db, theirs).len(), 6);
-    assert_ne!(rows(&db, "SELECT position FROM seen").len(), 0, "their trigger saw the rows come back");
+    assert_ne!(rows(&db, "SELECT position FROM seen").len(), 0, "their trigger fires for restored rows");
     let seen = store.verify(None, &mut |_| ()).unwrap();
     let whats: Vec<&str> = seen.findings.iter().map(|finding| finding.what.as_str()).collect();
     for trigger in ["watching on tool_call", "transcript_search_x on log"] {
@@ -485,7 +486,7 @@ fn another_programs_objects_stay_and_are_named() {
 }
 
 #[test]
-fn what_nothing_else_knows_is_never_made_anew() {
+fn a_lost_table_that_is_not_derived_is_never_recreated() {
     let scratch = Scratch::new();
     template(&scratch);
     let derived: Vec<String> = derived_objects().unwrap().into_iter().map(|object| object.name).collect();
@@ -518,7 +519,7 @@ fn what_nothing_else_knows_is_never_made_anew() {
 }
 
 #[test]
-fn guards_come_back_where_they_are_asked_for_and_leave_a_receipt() {
+fn guards_are_restored_on_request_and_leave_a_receipt() {
     let scratch = Scratch::new();
     template(&scratch);
     let guards =
@@ -551,7 +552,7 @@ fn guards_come_back_where_they_are_asked_for_and_leave_a_receipt() {
 }
 
 #[test]
-fn a_file_that_may_only_be_read_says_what_it_lacks() {
+fn a_read_only_file_reports_the_object_it_lacks() {
     let scratch = Scratch::new();
     template(&scratch);
     scratch.foreign().execute_batch("DROP TABLE usage_stale").unwrap();
@@ -561,12 +562,12 @@ fn a_file_that_may_only_be_read_says_what_it_lacks() {
     assert!(matches!(&refused, Error::NotDerived { object } if object == "table usage_stale"), "{refused}");
     let seen = store.verify_projections(&mut |_| ()).unwrap();
     assert!(seen.findings.iter().any(|finding| finding.what.contains("usage_stale")), "{:?}", seen.findings);
-    // The log itself is read all the same.
+    // The log itself can still be read.
     assert_eq!(store.conversation(&conversation("talk")).unwrap().event_count, 21);
 }
 
 #[test]
-fn what_is_lost_under_an_open_store_comes_back_with_the_next_read() {
+fn an_object_lost_under_an_open_store_is_restored_by_the_next_read() {
     let scratch = Scratch::new();
     template(&scratch);
     let store = Store::open_with(scratch.database(), &quick()).unwrap();

@@ -1,4 +1,4 @@
-//! Processes that are killed (SIGKILL) while they make derived objects again: the next load ends what they began.
+//! Processes are killed (SIGKILL) while they rebuild derived objects. The next load must complete the rebuild.
 
 use annals::store::{Durability, ObjectKind, derived_objects};
 use annals::{Expected, NewEvent, Options, Sequence, Store};
@@ -9,23 +9,26 @@ use crate::support::projected::{assert_same_rows, dump};
 use crate::support::random::Random;
 use crate::support::{Scratch, assert_sound, conversation};
 
-const TEST: &str = "derived_crash::killed_while_derived_objects_are_made_again_the_next_load_ends_it";
+const TEST: &str =
+    "derived_crash::after_a_kill_during_a_rebuild_of_derived_objects_the_next_load_completes_it";
 
-/// Databases, kills of each, and events in each: enough for several steps.
+/// The number of databases.
 const DATABASES: u64 = 6;
+/// The number of processes that run on each database.
 const KILLS: u64 = 4;
+/// The number of events in each database: enough for several steps of a rebuild.
 const EVENTS: u64 = 3000;
 
 #[test]
-fn killed_while_derived_objects_are_made_again_the_next_load_ends_it() {
+fn after_a_kill_during_a_rebuild_of_derived_objects_the_next_load_completes_it() {
     if let Some(role) = child::role() {
-        return make_again(&role);
+        return rebuild_until_killed(&role);
     }
     let scratch = Scratch::new();
     let options = Options { durability: Durability::Normal, ..crate::support::still() };
     let store = Store::open_with(scratch.database(), &options).unwrap();
     for batch in 0..EVENTS / 1000 {
-        let events: Vec<NewEvent> = (0..1000).map(|number| one(batch * 1000 + number)).collect();
+        let events: Vec<NewEvent> = (0..1000).map(|number| numbered_event(batch * 1000 + number)).collect();
         store.append(&conversation("talk"), Expected::Any, &events).unwrap();
     }
     store.search("find", &Default::default(), 1, &mut |_| ()).unwrap();
@@ -56,7 +59,7 @@ fn killed_while_derived_objects_are_made_again_the_next_load_ends_it() {
             let role = if random.below(2) == 0 { "load" } else { "rebuild" };
             let mut running = Running::start(child::command(TEST, role, &copy.database()));
             let mut lines = running.take_lines();
-            // After so many steps, or none.
+            // The process is killed after so many lines, unless it ends before that.
             let steps = random.below(8);
             let done = (0..steps).any(|_| lines.next().is_none_or(|line| line == "done"));
             if !done {
@@ -79,7 +82,7 @@ fn killed_while_derived_objects_are_made_again_the_next_load_ends_it() {
     }
 }
 
-fn one(number: u64) -> NewEvent {
+fn numbered_event(number: u64) -> NewEvent {
     let (id, call) = (number.to_string(), format!("c{}", number / 3));
     match number % 3 {
         0 => said(&id, "find me"),
@@ -88,8 +91,8 @@ fn one(number: u64) -> NewEvent {
     }
 }
 
-/// What the process does that is killed.
-fn make_again(role: &Role) {
+/// Runs in the process that is killed.
+fn rebuild_until_killed(role: &Role) {
     let store = Store::open_with(&role.database, &crate::support::still()).unwrap();
     child::report("open");
     store.tell_loading(|_| child::report("step"));

@@ -1,4 +1,4 @@
-//! The doctor: every damage is named, what can be mended is mended by adding, and each repair leaves a receipt.
+//! The doctor: it reports every damage, repairs only by adding, and leaves a receipt of each repair.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::support::{
     Scratch, all_events, assert_sound, conversation, event_ids, folder, number, rows, still,
 };
 
-/// Options of someone who knows that nothing runs.
+/// The options of an operator who knows that no agent runs.
 fn quiet() -> DoctorOptions {
     DoctorOptions { quiet_for_us: 0, comparison: Comparison::Everything, ..DoctorOptions::default() }
 }
@@ -27,8 +27,8 @@ fn examine(store: &Store) -> Examination {
     Doctor::new(store, quiet()).examine(None, &mut |_| ()).unwrap()
 }
 
-/// Mends everything that can be, and answers the receipts.
-fn mend(store: &Store) -> Vec<Repair> {
+/// Repairs all findings that have a remedy. Returns the receipts.
+fn repair_all(store: &Store) -> Vec<Repair> {
     let doctor = Doctor::new(store, quiet());
     let found = examine(store).findings;
     found
@@ -38,7 +38,7 @@ fn mend(store: &Store) -> Vec<Repair> {
         .collect()
 }
 
-/// Troubles with the events they concern, notes left out.
+/// The troubles and the sequences of their events, without notes.
 fn troubles(seen: &Examination) -> Vec<(&'static str, Option<u64>)> {
     let serious = seen.findings.iter().filter(|finding| !finding.is_note);
     serious.map(|finding| (finding.trouble.as_str(), finding.sequence.map(|sequence| sequence.0))).collect()
@@ -54,7 +54,7 @@ fn set_status(store: &Store, talk: &ConversationId, status: &str) {
     store.save_base_state(talk, BaseStateChange { expected: None, fields }).unwrap();
 }
 
-/// A conversation whose run was cut short while two tools worked.
+/// A conversation whose run was interrupted while two tools worked.
 fn cut_short() -> (Store, ConversationId) {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
@@ -64,7 +64,7 @@ fn cut_short() -> (Store, ConversationId) {
     (store, talk)
 }
 
-/// An action as the reference writes it, so that it can be read as one.
+/// An action as the reference writes it, so that it can be decoded as an action.
 fn whole_action(id: &str, call: &str) -> NewEvent {
     event(
         id,
@@ -81,10 +81,10 @@ fn payloads(store: &Store, talk: &ConversationId) -> Vec<Value> {
     all_events(store, talk).iter().map(|event| serde_json::from_str(&event.payload).unwrap()).collect()
 }
 
-/// A finding's name, and its sequence.
+/// The name of a finding's trouble, and its sequence.
 type Found = (&'static str, Option<u64>);
 
-/// What is found in each damaged golden, notes left out, and what is left once it was mended.
+/// The findings in each damaged golden before and after the repair, without notes.
 const DAMAGE: &[(&str, &[Found], &[Found])] = &[
     ("base-state-empty", &[], &[]),
     ("base-state-torn", &[], &[]),
@@ -103,23 +103,23 @@ const DAMAGE: &[(&str, &[Found], &[Found])] = &[
 ];
 
 #[test]
-fn every_damage_is_named_and_mended_without_taking_anything_away() {
+fn every_damage_is_reported_and_repaired_without_removing_anything() {
     for (name, found, left) in DAMAGE {
         let store = Store::in_memory(&still()).unwrap();
         let talk = import(&store, &folder::golden("corrupt").join(name));
         let before: Vec<StoredEvent> = all_events(&store, &talk);
         assert_eq!(troubles(&examine(&store)), *found, "{name}");
-        let receipts = mend(&store);
+        let receipts = repair_all(&store);
         assert_eq!(receipts.len(), found.len(), "{name}");
         assert_eq!(troubles(&examine(&store)), *left, "{name}");
         assert_eq!(all_events(&store, &talk)[..before.len()], before, "{name}");
         assert_eq!(store.repairs(Some(&talk)).unwrap(), receipts, "{name}");
-        // The live branch has a way to a beginning again.
+        // The live branch leads to a root again.
         let tree = store.tree(&talk).unwrap();
         let row = store.conversation(&talk).unwrap();
         assert!(tree.branch(row.leaf_event_id.as_deref()).is_ok(), "{name}");
         assert_sound(&store);
-        assert_eq!(mend(&store), [], "{name}: a second time there is nothing to do");
+        assert_eq!(repair_all(&store), [], "{name}: a second repair has nothing to do");
     }
 }
 
@@ -140,7 +140,7 @@ fn a_lost_parent_gets_a_stand_in_and_the_branch_is_whole_again() {
     let talk = import(&store, &folder::golden("corrupt/gap-middle"));
     let lost = "7da677fa-cf24-4f70-aaed-b23f2056ea04";
     let row = store.conversation(&talk).unwrap();
-    let [receipt] = &mend(&store)[..] else { panic!() };
+    let [receipt] = &repair_all(&store)[..] else { panic!() };
     assert_eq!(
         (receipt.finding.as_str(), &receipt.event_ids[..]),
         ("missing-parent", &[lost.to_owned()][..])
@@ -156,13 +156,13 @@ fn a_lost_parent_gets_a_stand_in_and_the_branch_is_whole_again() {
 }
 
 #[test]
-fn every_call_that_a_crash_cut_short_is_answered_as_a_server_does() {
+fn every_call_that_a_crash_interrupted_is_answered_as_a_server_does() {
     let (store, talk) = cut_short();
     assert_eq!(
         troubles(&examine(&store)),
         [("dangling-call", Some(1)), ("dangling-call", Some(2)), ("stale-run", None)]
     );
-    let receipts = mend(&store);
+    let receipts = repair_all(&store);
     assert_eq!(receipts.len(), 3);
     let events = payloads(&store, &talk);
     let ids = event_ids(&store, &talk);
@@ -191,21 +191,21 @@ fn every_call_that_a_crash_cut_short_is_answered_as_a_server_does() {
 }
 
 #[test]
-fn calls_that_wait_for_a_person_are_left_to_that_person() {
+fn calls_that_wait_for_a_person_are_not_answered() {
     let (store, talk) = cut_short();
     set_status(&store, &talk, "waiting_for_confirmation");
     assert_eq!(troubles(&examine(&store)), []);
     set_status(&store, &talk, "paused");
     assert_eq!(troubles(&examine(&store)), [("dangling-call", Some(1)), ("dangling-call", Some(2))]);
-    assert_eq!(mend(&store), []);
-    // Who names the trouble means it.
+    assert_eq!(repair_all(&store), []);
+    // If the operator selects this trouble, every call has a remedy.
     let doctor = Doctor::new(&store, only(Trouble::DanglingCall));
     let found = doctor.examine(Some(&talk), &mut |_| ()).unwrap().findings;
     assert!(found.iter().all(|finding| matches!(finding.remedy, Some(Remedy::Answer { .. }))), "{found:?}");
 }
 
 #[test]
-fn a_conversation_in_which_something_just_happened_is_not_mended() {
+fn a_recently_changed_conversation_is_not_repaired() {
     let (store, _) = cut_short();
     let seen = Doctor::new(&store, DoctorOptions::default()).examine(None, &mut |_| ()).unwrap();
     assert_eq!(troubles(&seen), [("dangling-call", Some(1)), ("dangling-call", Some(2))]);
@@ -214,17 +214,17 @@ fn a_conversation_in_which_something_just_happened_is_not_mended() {
 }
 
 #[test]
-fn someone_who_appends_in_between_keeps_a_repair_from_being_made() {
+fn a_repair_follows_an_event_that_was_appended_in_between() {
     let (store, talk) = cut_short();
     let doctor = Doctor::new(&store, quiet());
     let found = examine(&store).findings;
     store.append(&talk, Expected::Any, &[said("late", "are you there?")]).unwrap();
-    // The answer goes behind what came in between, not beside it.
+    // The answer follows the event that was appended in between. It does not begin another branch.
     doctor.repair(&found[0]).unwrap();
     assert_eq!(payloads(&store, &talk)[4]["parent_id"], "late");
 }
 
-/// A folder whose HEAD, by its base state, is an event in the middle.
+/// A store with an imported folder whose base state has an event in the middle as HEAD.
 fn head_in_the_middle(scratch: &Scratch, status: &str) -> Store {
     let events = scratch.path("in").join("events");
     std::fs::create_dir_all(&events).unwrap();
@@ -249,25 +249,25 @@ fn a_head_that_a_crash_left_behind_moves_to_the_last_event() {
     let scratch = Scratch::new();
     let store = head_in_the_middle(&scratch, "running");
     assert_eq!(troubles(&examine(&store)), [("head-behind", Some(1)), ("stale-run", None)]);
-    let receipts = mend(&store);
+    let receipts = repair_all(&store);
     assert_eq!(receipts[0].head_before.as_deref(), Some("bbbbbbbb-0"));
     assert_eq!(receipts[0].head_after.as_deref(), Some("dddddddd-0"));
     assert!(examine(&store).is_healthy());
 }
 
 #[test]
-fn a_head_that_someone_may_have_moved_back_is_moved_only_on_purpose() {
+fn a_head_that_may_have_been_moved_back_is_moved_only_on_request() {
     let scratch = Scratch::new();
     let store = head_in_the_middle(&scratch, "idle");
     assert_eq!(troubles(&examine(&store)), [("head-behind", Some(1))]);
-    assert_eq!(mend(&store), []);
+    assert_eq!(repair_all(&store), []);
     let doctor = Doctor::new(&store, only(Trouble::HeadBehind));
     let found = doctor.examine(None, &mut |_| ()).unwrap().findings;
     assert_eq!(doctor.repair(&found[0]).unwrap().head_after.as_deref(), Some("dddddddd-0"));
 }
 
 #[test]
-fn going_back_on_purpose_is_no_finding() {
+fn a_head_moved_back_on_purpose_is_no_finding() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     store
@@ -280,7 +280,7 @@ fn going_back_on_purpose_is_no_finding() {
 }
 
 #[test]
-fn damage_off_the_live_branch_is_worth_a_note() {
+fn damage_off_the_live_branch_is_only_a_note() {
     let scratch = Scratch::new();
     let file = scratch.path("talk.jsonl");
     let lines = [pause("a"), pause_after("b", "nobody"), pause_after("c", "b"), pause_after("d", "a")];
@@ -296,7 +296,7 @@ fn damage_off_the_live_branch_is_worth_a_note() {
 }
 
 #[test]
-fn what_a_view_mends_by_itself_is_worth_a_note() {
+fn damage_that_a_view_repairs_is_only_a_note() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     let mut events = vec![
@@ -306,7 +306,7 @@ fn what_a_view_mends_by_itself_is_worth_a_note() {
         whole_action("b", "one"),
         printed("s", "nobody", "nothing", "z", 0),
     ];
-    // Read as the reference reads them: with every member it wants.
+    // Add the members that the reference requires, so that the events can be decoded.
     for event in &mut events {
         let mut payload: Value = serde_json::from_str(event.payload()).unwrap();
         if payload["kind"] == "ObservationEvent" {
@@ -326,7 +326,7 @@ fn what_a_view_mends_by_itself_is_worth_a_note() {
 }
 
 #[test]
-fn events_that_cannot_be_read_are_told_by_kind() {
+fn unreadable_events_are_reported_by_kind() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     let odd = [
@@ -344,7 +344,7 @@ fn events_that_cannot_be_read_are_told_by_kind() {
 }
 
 #[test]
-fn an_import_that_was_cut_short_is_found_and_gone_on_with() {
+fn an_interrupted_import_is_found_and_completed() {
     let scratch = Scratch::new();
     let folder = scratch.path("in");
     std::fs::create_dir_all(folder.join("events")).unwrap();
@@ -370,8 +370,8 @@ fn an_import_that_was_cut_short_is_found_and_gone_on_with() {
 
     let seen = Doctor::new(&store, DoctorOptions::default()).examine(None, &mut |_| ()).unwrap();
     assert_eq!(troubles(&seen), [("unfinished-import", None)]);
-    assert_eq!(seen.findings[0].remedy, None, "it may still go on");
-    let [receipt] = &mend(&store)[..] else { panic!() };
+    assert_eq!(seen.findings[0].remedy, None, "the import may still be running");
+    let [receipt] = &repair_all(&store)[..] else { panic!() };
     assert_eq!(receipt.finding, "unfinished-import");
     assert_eq!(store.conversation(&talk).unwrap().event_count, 2500);
     assert_eq!(store.unfinished().unwrap(), []);
@@ -380,7 +380,7 @@ fn an_import_that_was_cut_short_is_found_and_gone_on_with() {
 }
 
 #[test]
-fn an_import_that_was_cut_short_behind_its_last_event_is_ended_by_the_next() {
+fn an_import_interrupted_after_its_last_event_is_completed_by_the_next() {
     let scratch = Scratch::new();
     let folder = scratch.path("in");
     std::fs::create_dir_all(folder.join("events")).unwrap();
@@ -394,15 +394,15 @@ fn an_import_that_was_cut_short_behind_its_last_event_is_ended_by_the_next() {
     };
     let store = scratch.open_still();
     let talk = conversation("talk");
-    let import = |tell: &mut dyn FnMut(ImportProgress<'_>)| {
-        Importer::new(&store, ImportOptions::default()).import(&folder, tell)
+    let import = |on_progress: &mut dyn FnMut(ImportProgress<'_>)| {
+        Importer::new(&store, ImportOptions::default()).import(&folder, on_progress)
     };
     (0..10).for_each(write);
     state("idle");
     import(&mut |_| ()).unwrap();
     assert_eq!(store.unfinished().unwrap(), []);
 
-    // It goes on for 1,100 events, of which 1,000 are written when the machine goes down.
+    // The folder grows by 1,100 events. 1,000 of them are stored when the machine goes down.
     (10..1110).for_each(write);
     state("finished");
     let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -424,7 +424,7 @@ fn an_import_that_was_cut_short_behind_its_last_event_is_ended_by_the_next() {
 }
 
 #[test]
-fn a_copy_from_another_file_that_was_cut_short_is_gone_on_with() {
+fn an_interrupted_copy_from_another_file_is_completed() {
     let (from, to) = (Scratch::new(), Scratch::new());
     let (source, target) = (from.open_still(), to.open_still());
     let talk = conversation("talk");
@@ -438,7 +438,7 @@ fn a_copy_from_another_file_that_was_cut_short_is_gone_on_with() {
     }));
     assert!(died.is_err());
     assert_eq!(troubles(&examine(&target)), [("unfinished-import", None)]);
-    mend(&target);
+    repair_all(&target);
     assert_eq!(troubles(&examine(&target)), []);
     let file: String = source.store_id().unwrap().chars().take(8).collect();
     assert_eq!(target.conversation(&conversation(&format!("talk~{file}"))).unwrap().event_count, 2500);
@@ -446,7 +446,7 @@ fn a_copy_from_another_file_that_was_cut_short_is_gone_on_with() {
 }
 
 #[test]
-fn derived_tables_that_say_something_else_than_the_log_are_made_again() {
+fn derived_tables_that_contradict_the_log_are_rebuilt() {
     for (change, projection, too_many, missing) in [
         (
             "UPDATE tool_call SET outcome = 'error' WHERE position = (SELECT min(position) FROM tool_call)",
@@ -473,14 +473,14 @@ fn derived_tables_that_say_something_else_than_the_log_are_made_again() {
             "{}",
             finding.what
         );
-        let [receipt] = &mend(&store)[..] else { panic!("{change}") };
+        let [receipt] = &repair_all(&store)[..] else { panic!("{change}") };
         assert_eq!((&receipt.conversation, receipt.finding.as_str()), (&None, "drifted-projection"));
         assert_eq!(troubles(&examine(&store)), [], "{change}");
     }
 }
 
 #[test]
-fn lost_events_and_a_changed_catalogue_are_found_and_not_papered_over() {
+fn lost_events_and_a_changed_catalogue_are_reported_and_not_hidden() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -502,7 +502,7 @@ fn lost_events_and_a_changed_catalogue_are_found_and_not_papered_over() {
     ]
     .map(|sql| scratch.foreign().query_row(sql, [], |row| row.get(0)).unwrap())
     .into();
-    let says = |row: u64, row_end: &str, log: u64, log_end: &str| {
+    let contradiction = |row: u64, row_end: &str, log: u64, log_end: &str| {
         format!(
             "the catalogue says {row} events and ends at {row_end}, the log has {log} and ends at {log_end}"
         )
@@ -518,22 +518,22 @@ fn lost_events_and_a_changed_catalogue_are_found_and_not_papered_over() {
             ("gap", "events 2 to 3 are gone"),
             ("gap", "event 5 is gone"),
             ("gap", "events 1 to 3 are gone"),
-            ("catalogue", says(6, &ends[0], 5, &ends[1]).as_str()),
-            ("catalogue", says(4, &ends[2], 1, &ends[2]).as_str()),
+            ("catalogue", contradiction(6, &ends[0], 5, &ends[1]).as_str()),
+            ("catalogue", contradiction(4, &ends[2], 1, &ends[2]).as_str()),
             ("unknown-head", "HEAD is \"e5\", which is no event of its log"),
         ]
     );
     let remedies: Vec<_> = found.iter().map(|finding| finding.remedy.is_some()).collect();
     assert_eq!(remedies, [true, false, false, false, true, true, true]);
-    // Mended, each row says what the log holds, and a receipt what it said before.
-    let receipts = mend(&store);
-    let told: Vec<_> =
+    // After the repair, each row agrees with the log, and a receipt has the row's former content.
+    let receipts = repair_all(&store);
+    let reported: Vec<_> =
         receipts.iter().map(|receipt| (receipt.finding.as_str(), receipt.found.as_str())).collect();
     assert_eq!(
-        told[1..3],
+        reported[1..3],
         [
-            ("catalogue", says(6, &ends[0], 5, &ends[1]).as_str()),
-            ("catalogue", says(4, &ends[2], 1, &ends[2]).as_str()),
+            ("catalogue", contradiction(6, &ends[0], 5, &ends[1]).as_str()),
+            ("catalogue", contradiction(4, &ends[2], 1, &ends[2]).as_str()),
         ]
     );
     assert_eq!(
@@ -547,7 +547,7 @@ fn lost_events_and_a_changed_catalogue_are_found_and_not_papered_over() {
 }
 
 #[test]
-fn rows_that_refer_to_nothing_are_damage_of_the_file() {
+fn rows_that_refer_to_missing_rows_are_damage_of_the_file() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     store.append(&conversation("talk"), Expected::Empty, &[pause("a")]).unwrap();
@@ -559,11 +559,11 @@ fn rows_that_refer_to_nothing_are_damage_of_the_file() {
 }
 
 #[test]
-fn receipts_stay_when_the_conversation_goes_and_nobody_changes_them() {
+fn receipts_stay_after_a_deletion_and_cannot_be_changed() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = import(&store, &folder::golden("corrupt/missing-leaf"));
-    let receipts = mend(&store);
+    let receipts = repair_all(&store);
     store.delete(&talk).unwrap();
     assert_eq!(store.repairs(None).unwrap(), receipts);
     let db = scratch.foreign();
@@ -579,7 +579,7 @@ fn receipts_stay_when_the_conversation_goes_and_nobody_changes_them() {
 }
 
 #[test]
-fn a_file_that_may_only_be_read_is_examined_all_the_same() {
+fn a_read_only_file_can_be_examined() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = import(&store, &folder::golden("corrupt/missing-parent"));
@@ -602,7 +602,7 @@ fn a_call_whose_answer_cannot_be_read_is_not_answered_again() {
     let answer = event("x", "AnswerOfTomorrow", json!({"tool_call_id": "one"}));
     store.append(&talk, Expected::Empty, &[whole_action("a", "one"), answer]).unwrap();
     assert_eq!(troubles(&examine(&store)), []);
-    // A call that was never valid awaits no answer.
+    // An invalid call needs no answer.
     let other = conversation("other");
     let mut invalid: Value = serde_json::from_str(whole_action("i", "two").payload()).unwrap();
     invalid.as_object_mut().unwrap().remove("action");
@@ -613,7 +613,7 @@ fn a_call_whose_answer_cannot_be_read_is_not_answered_again() {
 }
 
 #[test]
-fn a_row_that_counts_too_few_events_is_mended_before_anything_is_said_of_its_log() {
+fn a_row_that_counts_too_few_events_is_repaired_before_its_log_is_examined() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -624,16 +624,16 @@ fn a_row_that_counts_too_few_events_is_mended_before_anything_is_said_of_its_log
     let store = scratch.open_still();
     let found: Vec<_> = examine(&store).findings.into_iter().map(|finding| finding.trouble).collect();
     assert_eq!(found, [Trouble::Catalogue]);
-    assert_eq!(mend(&store).len(), 1);
+    assert_eq!(repair_all(&store).len(), 1);
     assert!(examine(&store).findings.is_empty());
     assert_eq!(store.conversation(&talk).unwrap().event_count, 4);
     assert_eq!(store.conversation(&talk).unwrap().leaf_event_id.as_deref(), Some("e3"));
     assert_eq!(store.head().unwrap().0, 4);
 }
 
-/// Indexes that do not say what their tables say: entries that went to another index, or were left out.
+/// Two indexes are swapped in the one case. In the other, an index lacks an entry.
 #[test]
-fn indexes_that_do_not_fit_their_tables_are_told_and_made_again() {
+fn indexes_that_do_not_match_their_tables_are_reported_and_rebuilt() {
     let swap = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage = \
                 (SELECT sum(rootpage) FROM sqlite_schema WHERE name GLOB 'sqlite_autoindex_event_[12]') - rootpage \
                 WHERE name GLOB 'sqlite_autoindex_event_[12]'";
@@ -657,7 +657,7 @@ fn indexes_that_do_not_fit_their_tables_are_told_and_made_again() {
         assert!(!seen.is_healthy(), "{forge}");
         let remedies: Vec<_> = seen.findings.iter().filter_map(|finding| finding.remedy.as_ref()).collect();
         assert_eq!(remedies, [&Remedy::Reindex], "{:#?}", seen.findings);
-        let receipts = mend(&store);
+        let receipts = repair_all(&store);
         assert_eq!(receipts.len(), 1, "{receipts:?}");
         assert_eq!(receipts[0].finding, "structure");
         assert_eq!(examine(&store).findings, []);

@@ -1,4 +1,4 @@
-//! What events look like: every kind, whole conversations, and texts that mean harm.
+//! How events are drawn: every kind, whole conversations, and hostile texts.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -36,30 +36,30 @@ fn drawing(event: &Event) -> Drawing {
     draw(event, &Spent::default(), &options()).unwrap()
 }
 
-/// Holds a text to be the golden one, or makes it that.
+/// Asserts that a text equals the golden file. With `UPDATE_GOLDEN`, writes the file instead.
 fn assert_golden(name: &str, text: &str) {
     let path = golden(&format!("drawings/{name}.txt"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(path, text).unwrap();
         return;
     }
-    similar_lines(name, &read(path), text);
+    assert_same_lines(name, &read(path), text);
 }
 
 /// Fails at the first line that differs.
-fn similar_lines(name: &str, expected: &str, actual: &str) {
+fn assert_same_lines(name: &str, expected: &str, actual: &str) {
     for (place, (expected, actual)) in expected.lines().zip(actual.lines()).enumerate() {
         assert_eq!(actual, expected, "{name}.txt, line {}", place + 1);
     }
     assert_eq!(actual.lines().count(), expected.lines().count(), "lines of {name}.txt");
 }
 
-/// Events of every kind, one a line: those of SDK 1.58 as it loads them, and four that it does not know.
+/// Returns events of every kind: those of SDK 1.58 as it loads them, and four that it does not know.
 fn kinds() -> Vec<Event> {
     read(golden("drawings/kinds.jsonl")).lines().map(event).collect()
 }
 
-/// A conversation from its first event to its last, as it is drawn.
+/// Returns the drawing of a whole conversation.
 fn conversation(name: &str) -> String {
     let folder = golden("conversations").join(name);
     let base_state = read(folder.join("base_state.json"));
@@ -94,9 +94,9 @@ fn every_kind_draws_something() {
                 missing.remove(action.action.as_ref().map_or("", Action::kind));
             }
             Event::Observation(result) => {
-                let said_by_the_action =
+                let is_drawn_with_the_action =
                     matches!(result.observation, Observation::Think(_) | Observation::Finish(_));
-                assert_eq!(drawing.lines.is_empty(), said_by_the_action, "{result:?}");
+                assert_eq!(drawing.lines.is_empty(), is_drawn_with_the_action, "{result:?}");
                 missing.remove(result.observation.kind());
             }
             Event::Unknown(unknown) => assert!(!drawing.lines.is_empty(), "{unknown:?}"),
@@ -107,26 +107,27 @@ fn every_kind_draws_something() {
 }
 
 #[test]
-fn every_kind_looks_as_it_did() {
+fn every_kind_is_drawn_as_in_the_golden_file() {
     let text: String = kinds().iter().map(|event| plain(&drawing(event).rows(Some(WIDTH), ""))).collect();
     assert_golden("kinds", &text);
 }
 
 #[test]
-fn conversations_look_as_they_did() {
+fn conversations_are_drawn_as_in_the_golden_files() {
     for name in ["coding-task", "hooks", "errors-and-stuck", "agent-server-session", "condense-rolling"] {
         assert_golden(name, &conversation(name));
     }
 }
 
 #[test]
-fn a_drawing_can_be_narrow_long_or_without_the_person() {
+fn a_drawing_can_be_narrow_long_or_without_user_messages() {
     for event in kinds() {
         for (width, lines_max) in [(Some(20), 3), (Some(1), 0), (None, 0)] {
             let options = Options { width, lines_max, skip_user_messages: true };
             let drawn = draw(&event, &Spent::default(), &options);
-            let is_persons = matches!(&event, Event::Message(said) if said.common.source == Source::User);
-            assert_eq!(drawn.is_none(), is_persons);
+            let is_user_message =
+                matches!(&event, Event::Message(message) if message.common.source == Source::User);
+            assert_eq!(drawn.is_none(), is_user_message);
             for row in drawn.iter().flat_map(|drawing| &drawing.lines) {
                 assert!(width.is_none_or(|width| row.width() <= width.saturating_sub(2).max(1)), "{row:?}");
             }
@@ -135,22 +136,22 @@ fn a_drawing_can_be_narrow_long_or_without_the_person() {
 }
 
 #[test]
-fn long_texts_are_folded_in_their_middle() {
-    let said = |text: &str| {
+fn long_texts_are_shortened_in_their_middle() {
+    let drawn_lines = |text: &str| {
         let payload = json!({"id": "a", "kind": "MessageEvent", "source": "agent",
             "llm_message": {"role": "assistant", "content": [{"type": "text", "text": text}]}});
         let options = Options { width: Some(40), lines_max: 3, ..Options::default() };
         let drawing = draw(&event(&payload.to_string()), &Spent::default(), &options).unwrap();
         drawing.lines.iter().map(Line::plain).collect::<Vec<_>>()
     };
-    assert_eq!(said("1\n2\n3\n4\n"), ["1", "2", "3", "4"]);
-    assert_eq!(said("1\n2\n3\n4\n5"), ["1", "2", "… 2 more lines", "5"]);
-    let long = said(&"x".repeat(1000));
+    assert_eq!(drawn_lines("1\n2\n3\n4\n"), ["1", "2", "3", "4"]);
+    assert_eq!(drawn_lines("1\n2\n3\n4\n5"), ["1", "2", "… 2 more lines", "5"]);
+    let long = drawn_lines(&"x".repeat(1000));
     assert_eq!(long.len(), 4);
     assert_eq!(long[3].trim_start_matches('x'), "… 873 more characters");
 }
 
-/// Text that may hold anything that drives terminals or deceives readers.
+/// Generates texts that may contain anything that controls a terminal or deceives a reader.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => any::<char>().prop_map(String::from),
@@ -164,7 +165,7 @@ fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
 }
 
-/// Puts a text wherever an event holds one that does not say what it is.
+/// Inserts a text into every string of an event, except the strings that determine its structure.
 fn infect(value: &mut Value, text: &str) {
     const STRUCTURE: [&str; 11] = [
         "id",
@@ -198,7 +199,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn hostile_text_never_brings_a_control_character(text in hostile(), width in prop::option::of(1..120_usize)) {
+    fn hostile_text_never_draws_a_control_character(text in hostile(), width in prop::option::of(1..120_usize)) {
         const INVISIBLE: [char; 6] = ['\u{202e}', '\u{2066}', '\u{200f}', '\u{2028}', '\u{feff}', '\u{e0041}'];
         let payloads = read(golden("drawings/kinds.jsonl"));
         for payload in payloads.lines() {
@@ -212,7 +213,7 @@ proptest! {
                 let plain = row.plain();
                 let bad = plain.chars().find(|found| found.is_control() || INVISIBLE.contains(found));
                 prop_assert_eq!(bad, None, "{}", plain);
-                // No text can pass for a title.
+                // No text can look like a title.
                 prop_assert!(place == 0 || plain.starts_with("  ") || plain.trim().is_empty(), "{}", plain);
             }
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::golden;
 
-/// The payloads, and what the SDK writes for each; `None` where it refuses one.
+/// The payloads, each with the text that the SDK writes for it. `None` if the SDK rejects the payload.
 static PAYLOADS: LazyLock<Vec<(String, Option<String>)>> = LazyLock::new(|| {
     let text = std::fs::read_to_string(golden::folder("events.jsonl")).unwrap();
     let line = |line: &str| {
@@ -20,7 +20,7 @@ static PAYLOADS: LazyLock<Vec<(String, Option<String>)>> = LazyLock::new(|| {
 });
 
 #[test]
-fn what_the_sdk_loads_is_loaded_and_written_the_same_and_the_rest_is_refused() {
+fn annals_and_the_sdk_accept_the_same_events_and_write_them_the_same() {
     let mut kinds = std::collections::BTreeSet::new();
     for (payload, dump) in &*PAYLOADS {
         match (decode(payload, Unfamiliar::Refuse), dump) {
@@ -28,7 +28,7 @@ fn what_the_sdk_loads_is_loaded_and_written_the_same_and_the_rest_is_refused() {
                 assert_eq!(event.dump(), *dump, "{payload}");
                 match decode(dump, Unfamiliar::Refuse) {
                     Ok(again) => assert_eq!(again.dump(), *dump),
-                    // What the SDK writes of a critic without a message it cannot read again.
+                    // The SDK cannot read what it writes for a critic result without a message.
                     Err(error) => assert_eq!(error.path, "critic_result.message"),
                 }
                 assert_eq!(decode(payload, Unfamiliar::Keep).unwrap().kind(), event.kind(), "{payload}");
@@ -42,7 +42,7 @@ fn what_the_sdk_loads_is_loaded_and_written_the_same_and_the_rest_is_refused() {
 }
 
 #[test]
-fn anything_with_an_id_can_be_read_and_be_made_loadable() {
+fn every_payload_with_an_id_can_be_read_and_made_loadable() {
     let (mut whole, mut unknown) = (0, 0);
     for (payload, _) in &*PAYLOADS {
         let read = upcast::read(payload, &Given::default()).unwrap();
@@ -64,9 +64,9 @@ fn anything_with_an_id_can_be_read_and_be_made_loadable() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// A payload with a piece of another in it, or a piece missing, is read, kept or refused; nothing else happens.
+    /// A payload that lacks a piece, or contains a piece of another payload, causes no panic and no invalid event.
     #[test]
-    fn damaged_payloads_bring_nothing_down(place: prop::sample::Index, other: prop::sample::Index, cut in 0..1000usize,
+    fn damaged_payloads_cause_no_panic(place: prop::sample::Index, other: prop::sample::Index, cut in 0..1000usize,
         length in 0..40usize, from in 0..1000usize) {
         let (payload, other) = (&place.get(&PAYLOADS).0, &other.get(&PAYLOADS).0);
         let piece: String = other.chars().skip(from).take(length).collect();

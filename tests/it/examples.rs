@@ -1,4 +1,4 @@
-//! The examples, each run on a model server; each is the file that people read.
+//! Runs the files of `examples/` against a model server.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::support::child::{self, Running as Child};
 use crate::support::model_server::{Answer, ModelServer};
 use crate::support::{Scratch, assert_sound};
 
-/// Each has a `main` of its own, which only people call.
+/// Includes an example as a module. Its `main` is not called here.
 macro_rules! example {
     ($name:ident, $path:literal) => {
         #[allow(dead_code)]
@@ -55,7 +55,7 @@ async fn hello_agent_runs_a_command_and_says_what_it_found() {
 }
 
 #[tokio::test]
-async fn confirmation_does_what_was_consented_to_and_nothing_else() {
+async fn confirmation_runs_only_approved_actions() {
     let answers = [shell("c1", "echo 1 > one"), shell("c2", "echo 2 > two"), Answer::text("I see.")];
     let (scratch, server) = (Scratch::new(), ModelServer::start(answers));
     let consents = |action: &annals::event::ActionEvent| &*action.tool_call_id == "c1";
@@ -66,8 +66,8 @@ async fn confirmation_does_what_was_consented_to_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn resume_after_crash_says_what_was_interrupted() {
-    let test = "examples::resume_after_crash_says_what_was_interrupted";
+async fn resume_after_crash_reports_what_was_interrupted() {
+    let test = "examples::resume_after_crash_reports_what_was_interrupted";
     if let Some(role) = child::role() {
         let llm = std::env::var("EXAMPLE_LLM").unwrap();
         let folder = role.database.parent().unwrap().to_owned();
@@ -85,7 +85,7 @@ async fn resume_after_crash_says_what_was_interrupted() {
 }
 
 #[tokio::test]
-async fn many_agents_end_each_for_itself() {
+async fn many_agents_end_independently() {
     let mut answers: Vec<Answer> = (0..23).map(|_| Answer::text("It is odd, or even.")).collect();
     answers.insert(7, Answer::error(400, "no"));
     let (scratch, server) = (Scratch::new(), ModelServer::start(answers));
@@ -106,7 +106,7 @@ async fn fork_and_compare_gives_two_answers_to_one_question() {
 }
 
 #[tokio::test]
-async fn secrets_reach_the_shell_and_nobody_else() {
+async fn secrets_reach_only_the_shell() {
     let answers = [shell("c1", "echo ${#DEPLOY_TOKEN} > length; echo $DEPLOY_TOKEN"), Answer::text("Done.")];
     let (scratch, server) = (Scratch::new(), ModelServer::start(answers));
     let id = secrets::with_a_secret(&llm(&server), "Go", &scratch.path(""), "a key", "hush-hush-hush")
@@ -130,7 +130,7 @@ async fn secrets_reach_the_shell_and_nobody_else() {
 async fn mcp_calls_a_tool_of_a_program() {
     let test = "examples::mcp_calls_a_tool_of_a_program";
     if child::role().is_some() {
-        // The harness has begun a line; what is said stands on lines of its own.
+        // The test harness has begun a line. The MCP messages must start on a new line.
         println!();
         mcp::serve().await.unwrap();
         std::process::exit(0);

@@ -1,4 +1,4 @@
-//! Following the log: no gap and no duplicate, whoever writes and however slowly one reads.
+//! Following the log: there is no gap and no duplicate, with several writers and with slow readers.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::support::child::{self, Running};
 use crate::support::events::{pause, said};
 use crate::support::{Scratch, all_events, assert_error, conversation, still};
 
-/// Longer than any test takes: who waits this long was not woken.
+/// Longer than any test takes. A follower that waits this long was not woken.
 const LONG: Duration = Duration::from_secs(120);
 
-/// Reads until `count` events were seen, never more than `limit` at a time.
+/// Reads `count` events, at most `limit` at a time.
 fn read(feed: &mut Follower, count: usize, limit: usize) -> Vec<FeedEvent> {
     let mut seen = Vec::new();
     while seen.len() < count {
@@ -55,9 +55,9 @@ fn a_follower_of_everything_sees_every_event_once_while_many_write() {
         });
         assert_eq!(positions(&seen), (1..=(writers * each) as u64).collect::<Vec<_>>());
         for talk in (0..3).map(|number| conversation(&format!("talk-{number}"))) {
-            let told: Vec<_> = seen.iter().filter(|event| event.conversation == talk).collect();
+            let followed: Vec<_> = seen.iter().filter(|event| event.conversation == talk).collect();
             let stored = all_events(&store, &talk);
-            assert_eq!(told.into_iter().map(|event| event.event.clone()).collect::<Vec<_>>(), stored);
+            assert_eq!(followed.into_iter().map(|event| event.event.clone()).collect::<Vec<_>>(), stored);
         }
         assert_eq!(feed.next_page(10, Duration::ZERO).unwrap(), []);
         assert_eq!(feed.place(), (writers * each) as u64);
@@ -80,7 +80,7 @@ fn a_follower_of_one_conversation_sees_nothing_of_the_others() {
 }
 
 #[test]
-fn a_slow_reader_gets_what_was_appended_meanwhile_page_by_page() {
+fn a_slow_reader_gets_later_events_page_by_page() {
     let store = Store::in_memory(&still()).unwrap();
     let mut feed = store.follow(Position::START);
     let mut seen = Vec::new();
@@ -93,7 +93,7 @@ fn a_slow_reader_gets_what_was_appended_meanwhile_page_by_page() {
 }
 
 #[test]
-fn a_follower_may_begin_anywhere() {
+fn a_follower_may_start_at_any_place() {
     let store = Store::in_memory(&still()).unwrap();
     write(&store, "a", 9);
     let places = |from: u64| positions(&store.follow(Position(from)).next_page(100, Duration::ZERO).unwrap());
@@ -109,7 +109,7 @@ fn a_follower_may_begin_anywhere() {
 }
 
 #[test]
-fn a_follower_is_not_led_astray_by_a_deletion() {
+fn a_follower_goes_on_after_a_deletion() {
     let store = Store::in_memory(&still()).unwrap();
     write(&store, "a", 6);
     let mut feed = store.follow(Position::START);
@@ -138,7 +138,7 @@ fn events_of_another_process_reach_followers_of_every_kind_of_store() {
     let children = ["one", "two"].map(|name| Running::start(child::command(TEST, name, &scratch.database())));
     std::thread::scope(|scope| {
         let (store, reader, talk) = (&store, &reader, &talk);
-        // Each of them waits before the children have begun, and while they write.
+        // Each follower waits while the children start and while they write.
         scope.spawn(move || {
             let seen = read(&mut store.follow(Position(3)), 90 + 30, 5);
             assert_eq!(positions(&seen), (4..=123).collect::<Vec<_>>());
@@ -157,7 +157,7 @@ fn events_of_another_process_reach_followers_of_every_kind_of_store() {
 }
 
 #[test]
-fn a_follower_may_wait_for_ever_and_ask_from_beyond_every_log() {
+fn a_follower_may_wait_for_ever_and_start_beyond_the_end() {
     let store = Store::in_memory(&Options { busy_timeout: Duration::MAX, ..Options::default() }).unwrap();
     let mut feed = store.follow(Position::START);
     std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! Other programs' logs: they read as conversations, stay what they are, and go out as they came.
+//! Logs of other programs: they can be read as conversations, are kept unchanged, and are exported as they came.
 //!
-//! `tests/golden/foreign` has a log of each format, made by the programs beside them; `messages/` what a model
-//! would be sent of them, written anew by `UPDATE_GOLDEN=1` and read in review.
+//! `tests/golden/foreign` has a log of each format, made by the programs beside them. `messages/` has the messages that
+//! a model would receive for each log. `UPDATE_GOLDEN=1` writes them again, and a person reviews them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,7 +35,7 @@ fn golden(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/foreign").join(path)
 }
 
-/// The session files of lines, with the id of the conversation that each of them is.
+/// The session files that consist of lines, each with the id of its conversation.
 fn session_files() -> Vec<(&'static str, PathBuf)> {
     let claude = |name: &str| golden("claude-code/-home-ada-engine").join(name);
     vec![
@@ -51,7 +51,7 @@ fn import(store: &Store, path: &Path) -> Vec<ImportReport> {
     Importer::new(store, ImportOptions::default()).import(path, &mut |_| ()).unwrap()
 }
 
-/// The report of the conversation `id` among those of an import.
+/// The report on the conversation `id`.
 #[track_caller]
 fn report(reports: &[ImportReport], id: &str) -> ImportReport {
     let found = reports.iter().find(|report| report.id.as_ref().is_some_and(|known| known.as_str() == id));
@@ -64,11 +64,11 @@ fn export(store: &Store, id: &str, to: &Path) -> ExportReport {
 
 /// The records that events carry, in order, with their provenance.
 fn carried(events: &[StoredEvent]) -> Vec<(Provenance<'_>, Record<'_>)> {
-    let told = events.iter().filter_map(|event| Provenance::of(&Object::of(&event.payload)));
-    told.filter_map(|told| told.record.clone().map(|record| (told, record))).collect()
+    let all = events.iter().filter_map(|event| Provenance::of(&Object::of(&event.payload)));
+    all.filter_map(|provenance| provenance.record.clone().map(|record| (provenance, record))).collect()
 }
 
-/// Everything: id and payload of each event.
+/// The id and the payload of each event.
 fn content(store: &Store, id: &ConversationId) -> Vec<(String, String)> {
     all_events(store, id).into_iter().map(|event| (event.id.to_string(), event.payload)).collect()
 }
@@ -85,8 +85,8 @@ fn every_line_is_kept_and_the_file_comes_back_byte_for_byte() {
         let scratch = Scratch::new();
         let store = Store::in_memory(&still()).unwrap();
         let reports = import(&store, &path);
-        let told = report(&reports, id);
-        assert!(matches!(told.status, ImportStatus::Imported | ImportStatus::Partial), "{told:?}");
+        let report = report(&reports, id);
+        assert!(matches!(report.status, ImportStatus::Imported | ImportStatus::Partial), "{report:?}");
 
         let bytes = fs::read(&path).unwrap();
         let file = path.file_name().unwrap().to_str().unwrap();
@@ -98,12 +98,16 @@ fn every_line_is_kept_and_the_file_comes_back_byte_for_byte() {
             .collect();
         let events = all_events(&store, &conversation(id));
         let carried = carried(&events);
-        let torn = usize::from(id == DAMAGED); // its last line is not whole
+        let torn = usize::from(id == DAMAGED); // its last line is incomplete
         assert_eq!(carried.len(), lines.len() - torn, "{id}");
-        assert_eq!(told.records, carried.len() as u64);
-        assert_eq!(told.events, events.len() as u64);
-        for ((told, record), (number, line)) in carried.iter().zip(&lines) {
-            assert_eq!((told.place, &*told.file, told.digest), (*number, file, Digest::of(line)), "{id}");
+        assert_eq!(report.records, carried.len() as u64);
+        assert_eq!(report.events, events.len() as u64);
+        for ((provenance, record), (number, line)) in carried.iter().zip(&lines) {
+            assert_eq!(
+                (provenance.place, &*provenance.file, provenance.digest),
+                (*number, file, Digest::of(line)),
+                "{id}"
+            );
             let kept = match record {
                 Record::Json(text) | Record::Text(text) => text.as_bytes(),
                 Record::Bytes(bytes) => bytes,
@@ -119,7 +123,7 @@ fn every_line_is_kept_and_the_file_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn what_lies_beside_a_session_comes_along_and_a_sub_agents_log_is_a_conversation() {
+fn files_beside_a_session_are_imported_and_a_sub_agents_log_is_a_conversation() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&still()).unwrap();
     let reports = import(&store, &golden("claude-code"));
@@ -136,14 +140,14 @@ fn what_lies_beside_a_session_comes_along_and_a_sub_agents_log_is_a_conversation
             fs::read(beside.join(path)).unwrap()
         );
     }
-    // Naming the session alone finds its sub-agents, too.
+    // The path of the session alone is enough to find its sub-agents too.
     let found =
         discover(&golden("claude-code/-home-ada-engine").join(format!("{SESSION}.jsonl")), None).unwrap();
     assert_eq!(found.found.len(), 2);
 }
 
 #[test]
-fn a_log_that_grows_brings_only_what_is_new_and_ends_as_if_it_had_come_at_once() {
+fn a_growing_log_adds_only_new_events_and_ends_like_a_single_import() {
     for (id, path) in session_files() {
         let bytes = fs::read(&path).unwrap();
         let at_once = Store::in_memory(&still()).unwrap();
@@ -152,7 +156,7 @@ fn a_log_that_grows_brings_only_what_is_new_and_ends_as_if_it_had_come_at_once()
         let grown = scratch.path(path.file_name().unwrap().to_str().unwrap());
         let store = Store::in_memory(&still()).unwrap();
         let mut events = 0;
-        // Cut anywhere: within a line, behind one, between \r and \n.
+        // The cuts are anywhere: within a line, after a line, between \r and \n.
         let half_an_end = bytes.iter().position(|byte| *byte == b'\r').map(|at| at + 1);
         let cuts =
             (1..9).map(|part| bytes.len() * part / 9).chain([bytes.len(), bytes.len()]).chain(half_an_end);
@@ -160,7 +164,7 @@ fn a_log_that_grows_brings_only_what_is_new_and_ends_as_if_it_had_come_at_once()
         cuts.sort_unstable();
         for cut in cuts {
             fs::write(&grown, &bytes[..cut]).unwrap();
-            // Of a line that is cut nobody can tell what it is.
+            // The format of a cut line cannot be detected, so it is given.
             let format = if id == THREAD || id == OLD_THREAD {
                 ForeignFormat::Codex
             } else {
@@ -169,9 +173,9 @@ fn a_log_that_grows_brings_only_what_is_new_and_ends_as_if_it_had_come_at_once()
             let options =
                 ImportOptions { format: Some(SourceFormat::Foreign(format)), ..ImportOptions::default() };
             let reports = Importer::new(&store, options).import(&grown, &mut |_| ()).unwrap();
-            let told = report(&reports, id);
-            assert_eq!(told.events, events + told.added, "{id} {cut}: {told:?}");
-            events = told.events;
+            let report = report(&reports, id);
+            assert_eq!(report.events, events + report.added, "{id} {cut}: {report:?}");
+            events = report.events;
             let out = scratch.path(&format!("out-{cut}"));
             let exported = export(&store, id, &out);
             assert_eq!(fs::read(&exported.path).unwrap(), &bytes[..cut], "{id} cut at {cut}");
@@ -198,28 +202,28 @@ fn a_log_that_differs_from_what_is_stored_changes_nothing() {
 
     let text = String::from_utf8(bytes.clone()).unwrap();
     fs::write(&copy, text.replace("Then fix it.", "Then break it.")).unwrap();
-    let told = report(&import(&store, &copy), id);
-    assert_eq!((told.status, told.added), (ImportStatus::Conflict, 0));
-    assert!(told.problems[0].path.ends_with(&format!("{id}.jsonl line 22")), "{told:?}");
-    assert!(told.problems[0].action.contains("--as"), "{told:?}");
+    let conflict = report(&import(&store, &copy), id);
+    assert_eq!((conflict.status, conflict.added), (ImportStatus::Conflict, 0));
+    assert!(conflict.problems[0].path.ends_with(&format!("{id}.jsonl line 22")), "{conflict:?}");
+    assert!(conflict.problems[0].action.contains("--as"), "{conflict:?}");
 
-    // Shorter than it was.
+    // The same for a log that is shorter than before.
     fs::write(&copy, &bytes[..bytes.len() / 2]).unwrap();
     assert_eq!(report(&import(&store, &copy), id).status, ImportStatus::Conflict);
     assert_eq!(content(&store, &conversation(id)), before);
 
-    // Another session under the same name is a conversation of its own.
+    // Another session with the same file name becomes a new conversation.
     let (_, other) = &session_files()[2];
     fs::write(&copy, fs::read(other).unwrap()).unwrap();
     let reports = import(&store, &copy);
     assert_eq!(reports[0].id, Some(conversation(&format!("{id}~2"))));
     assert_eq!(reports[0].status, ImportStatus::Imported);
 
-    // And a name can be given.
+    // The caller can also give a name.
     let options = ImportOptions { id: Some(conversation("mine")), ..ImportOptions::default() };
     let reports = Importer::new(&store, options).import(path, &mut |_| ()).unwrap();
     assert_eq!(reports[0].id, Some(conversation("mine")));
-    // An own conversation is in nobody's way.
+    // An import never writes into a conversation that is not an import.
     store.append(&conversation("own"), Expected::Empty, &[pause("a")]).unwrap();
     let options = ImportOptions { id: Some(conversation("own")), ..ImportOptions::default() };
     let reports = Importer::new(&store, options).import(path, &mut |_| ()).unwrap();
@@ -227,7 +231,7 @@ fn a_log_that_differs_from_what_is_stored_changes_nothing() {
 }
 
 #[test]
-fn a_copy_takes_no_events_and_says_how_to_go_on() {
+fn an_imported_copy_rejects_events_and_the_error_says_how_to_go_on() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&still()).unwrap();
     let (id, path) = &session_files()[0];
@@ -242,7 +246,7 @@ fn a_copy_takes_no_events_and_says_how_to_go_on() {
     refused(store.set_head(&id, annals::store::Head::Empty).unwrap_err());
     refused(store.save_base_state(&id, BaseStateChange { expected: None, fields: Vec::new() }).unwrap_err());
 
-    // The way out, gone.
+    // The way that the error suggests: export with an upgrade, and import again.
     let out = scratch.path("out");
     let exported = Exporter::new(&store, Format::Upgraded).export(&id, &out, &mut |_| ()).unwrap();
     let options = ImportOptions { id: Some(conversation("on")), ..ImportOptions::default() };
@@ -280,7 +284,7 @@ fn every_log_reads_as_a_conversation() {
     }
 }
 
-/// What is said at the end of each branch, in the order of the log.
+/// The length and the last line of each branch, in the order of the log.
 fn branch_ends(store: &Store, id: &str) -> Vec<String> {
     let id = conversation(id);
     let tree = store.tree(&id).unwrap();
@@ -308,14 +312,14 @@ fn branches_are_those_of_the_log() {
             "2 Yes.",
         ]
     );
-    // Answers of calls that ran side by side stand in a row, and a rollback and a compaction begin anew.
+    // The results of parallel calls follow one another. A rollback and a compaction begin a new branch.
     assert_eq!(branch_ends(&store, THREAD), ["16 IDENTIFICATION DIVISION.", "16 Documented.", "4 It is."]);
     assert_eq!(branch_ends(&store, "mill"), ["9 Fixed.", "9 As you like.", "7 As you like."]);
     assert_eq!(branch_ends(&store, "branched"), ["4 Two.", "4 Three."]);
 }
 
 #[test]
-fn tools_usage_titles_and_refusals_are_found_by_those_who_ask() {
+fn tools_usage_titles_and_rejections_can_be_queried() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     import(&store, &golden(""));
@@ -340,7 +344,7 @@ fn tools_usage_titles_and_refusals_are_found_by_those_who_ask() {
     assert_eq!(
         rows(&db, usage),
         [
-            // Ten replies of 2,104 tokens each, told once however many lines they are.
+            // Ten replies of 2,104 tokens each. Each is counted once, however many lines it has.
             row("claude-code", "claude-opus-4-6", [21_040, 305, 20_000, 1000, 0], 0.0125),
             row("codex", "gpt-5.6-sol", [2500, 120, 1400, 0, 30], 0.0),
             row("langgraph", "gpt-5.6-sol", [480, 58, 28, 0, 12], 0.0),
@@ -395,7 +399,7 @@ fn shown(value: &rusqlite::types::Value) -> String {
 }
 
 #[test]
-fn the_report_names_what_has_no_counterpart_and_what_is_wrong() {
+fn the_report_counts_records_without_counterpart_and_lists_problems() {
     let store = Store::in_memory(&still()).unwrap();
     let reports = import(&store, &golden(""));
     let unread = |id: &str| report(&reports, id).unread;
@@ -414,7 +418,7 @@ fn the_report_names_what_has_no_counterpart_and_what_is_wrong() {
             ("summary", 1),
             ("system.compact_boundary", 1),
             ("system.turn_duration", 1),
-            ("user", 1), // the answer to a call that is not there
+            ("user", 1), // the result of a call that is not in the log
         ])
     );
     assert_eq!(unread("mill"), expected(&[("checkpoint", 3), ("schema", 1), ("write", 18)]));
@@ -472,28 +476,29 @@ fn a_title_that_is_too_long_stays_in_its_log() {
 }
 
 #[test]
-fn conversations_of_openhands_v0_read_as_todays_and_come_back() {
+fn openhands_v0_conversations_can_be_read_and_are_exported_unchanged() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let reports = import(&store, &golden("openhands-v0"));
     assert_eq!(reports.len(), 2);
-    for told in &reports {
+    for report in &reports {
         assert_eq!(
-            (told.status, told.format, told.events),
+            (report.status, report.format, report.events),
             (ImportStatus::Imported, "openhands-v0", 21),
-            "{told:?}"
+            "{report:?}"
         );
-        // What was not understood is said, and kept.
-        let unread: Vec<(&str, u64)> = told.unread.iter().map(|(name, number)| (&**name, *number)).collect();
+        // Records without a counterpart are reported and kept.
+        let unread: Vec<(&str, u64)> =
+            report.unread.iter().map(|(name, number)| (&**name, *number)).collect();
         let expected = [
             ("action:change_agent_state", 1),
             ("action:recall", 1),
-            ("action:run", 1),                      // a person's own
-            ("observation:agent_state_changed", 1), // `user_rejected`, no status of today
+            ("action:run", 1),                      // run by the user
+            ("observation:agent_state_changed", 1), // `user_rejected` is no longer a status
             ("observation:null", 1),
             ("observation:recall", 1),
         ];
-        assert_eq!((told.records, &*unread), (21, &expected[..]));
+        assert_eq!((report.records, &*unread), (21, &expected[..]));
     }
     let row = store.conversation(&conversation(V0_SESSION)).unwrap();
     assert_eq!(row.foreign_format.as_deref(), Some("openhands-v0"));
@@ -501,7 +506,7 @@ fn conversations_of_openhands_v0_read_as_todays_and_come_back() {
     let refused = store.append(&conversation(V0_SESSION), Expected::Any, &[pause("new")]).unwrap_err();
     assert!(matches!(refused, Error::ReadOnlyCopy { .. }), "{refused:?}");
 
-    // Every event's bytes are those of its file.
+    // The bytes of every event are the bytes of its file.
     let session = golden("openhands-v0/sessions").join(V0_SESSION.replace('-', ""));
     for event in all_events(&store, &conversation(V0_SESSION)) {
         let file = session.join(format!("events/{}.json", event.id));
@@ -529,10 +534,10 @@ fn conversations_of_openhands_v0_read_as_todays_and_come_back() {
         ]
     );
     let again = import(&store, &golden("openhands-v0"));
-    assert!(again.iter().all(|told| told.status == ImportStatus::Unchanged), "{again:?}");
+    assert!(again.iter().all(|report| report.status == ImportStatus::Unchanged), "{again:?}");
     assert_sound(&store);
 
-    // Going on with it, the new way.
+    // The conversation can go on after an export with an upgrade.
     let exported = Exporter::new(&store, Format::Upgraded).export(
         &conversation(V0_SESSION),
         &scratch.path("new"),
@@ -545,7 +550,7 @@ fn conversations_of_openhands_v0_read_as_todays_and_come_back() {
 }
 
 #[test]
-fn a_copy_of_a_log_is_carried_as_one_and_a_doctor_leaves_it_alone() {
+fn an_imported_log_stays_read_only_when_copied_and_the_doctor_leaves_it_alone() {
     let store = Store::in_memory(&still()).unwrap();
     import(&store, &golden(""));
     let other = Store::in_memory(&still()).unwrap();
@@ -557,8 +562,8 @@ fn a_copy_of_a_log_is_carried_as_one_and_a_doctor_leaves_it_alone() {
         let refused = other.append(id, Expected::Any, &[pause("new")]).unwrap_err();
         assert!(matches!(refused, Error::ReadOnlyCopy { .. }), "{refused:?}");
     }
-    // It goes on being one: what is new of it comes to the copy.
-    assert!(import(&other, &golden("codex")).iter().any(|told| told.status == ImportStatus::Unchanged));
+    // The copy is still tied to its log, so the same log can be imported into it again.
+    assert!(import(&other, &golden("codex")).iter().any(|report| report.status == ImportStatus::Unchanged));
 
     let options = DoctorOptions { quiet_for_us: 0, ..DoctorOptions::default() };
     let seen = Doctor::new(&store, options).examine(None, &mut |_| ()).unwrap();
@@ -567,7 +572,7 @@ fn a_copy_of_a_log_is_carried_as_one_and_a_doctor_leaves_it_alone() {
     assert!(serious.is_empty(), "{serious:?}");
 }
 
-/// The rows of every table that has `key` in `column`, with their numbers.
+/// The rows with `key` in `column`, of every table, with their row ids.
 fn table_rows(db: &Connection, column: &str, key: &str) -> BTreeSet<String> {
     let tables = rows(db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'");
     let mut found = BTreeSet::new();
@@ -591,25 +596,25 @@ const SESSIONS: [(&str, &str, &str, &str); 4] = [
 ];
 
 #[test]
-fn every_row_is_kept_and_a_database_of_them_comes_back() {
+fn every_row_is_kept_and_exported_into_a_database() {
     for (file, column, key, id) in SESSIONS {
         let scratch = Scratch::new();
         let store = Store::in_memory(&still()).unwrap();
         let reports = import(&store, &golden(file));
-        let told = report(&reports, id);
-        // Whoever may only read it cannot open it by itself: its log would be beside it.
+        let report = report(&reports, id);
+        // The test opens a copy, because opening the database needs write access to its folder for the log.
         let copy = scratch.path("copy");
         fs::copy(golden(file), &copy).unwrap();
         let source = Connection::open(copy).unwrap();
         let there = table_rows(&source, column, key);
-        // The rows, and the schema.
-        assert_eq!(told.records, there.len() as u64 + 1, "{file} {key}");
+        // One record for each row, and one for the schema.
+        assert_eq!(report.records, there.len() as u64 + 1, "{file} {key}");
         let events = all_events(&store, &conversation(id));
         let carried = carried(&events);
-        assert_eq!(carried.len() as u64, told.records);
-        for (told, record) in &carried {
+        assert_eq!(carried.len() as u64, report.records);
+        for (provenance, record) in &carried {
             let Record::Json(json) = record else { panic!("{record:?}") };
-            assert_eq!(told.digest, Digest::of(json.as_bytes()));
+            assert_eq!(provenance.digest, Digest::of(json.as_bytes()));
         }
         let exported = export(&store, id, &scratch.path("out"));
         let name = Path::new(file).file_name().unwrap();
@@ -642,14 +647,16 @@ fn a_database_that_grows_brings_only_its_new_rows() {
             }
             drop(db);
             let reports = import(&store, &copy);
-            let Some(told) = reports.iter().find(|told| told.id == Some(conversation(id))) else { continue };
-            assert_eq!(told.events, events + told.added, "{told:?}");
-            assert_eq!(told.problems.iter().filter(|found| found.problem.contains("any more")).count(), 0);
-            events = told.events;
+            let Some(report) = reports.iter().find(|report| report.id == Some(conversation(id))) else {
+                continue;
+            };
+            assert_eq!(report.events, events + report.added, "{report:?}");
+            assert_eq!(report.problems.iter().filter(|found| found.problem.contains("any more")).count(), 0);
+            events = report.events;
         }
         let last = report(&import(&store, &copy), id);
         assert_eq!((last.status, last.added), (ImportStatus::Unchanged, 0), "{file} {key}");
-        // The same rows, read the same; what stands beside the messages may come in another order.
+        // The rows are the same and are read the same. Rows other than messages may come in another order.
         let sorted = |store: &Store| {
             let mut all = content(store, &conversation(id));
             all.sort();
@@ -658,23 +665,23 @@ fn a_database_that_grows_brings_only_its_new_rows() {
         assert_eq!(sorted(&store), sorted(&at_once), "{file} {key}");
         assert_eq!(messages(&store, id), messages(&at_once, id));
 
-        // Rows that are deleted or written over there stay here.
+        // Rows that are deleted or overwritten in the source stay in the store.
         let db = Connection::open(&copy).unwrap();
         db.execute(&format!("DELETE FROM {main} WHERE rowid = 2"), []).unwrap();
         if column == "session_id" {
             db.execute("UPDATE agent_sessions SET updated_at = 'later'", []).unwrap();
         }
         drop(db);
-        let told = report(&import(&store, &copy), id);
+        let report = report(&import(&store, &copy), id);
         let added = u64::from(column == "session_id");
-        assert_eq!(told.added, added, "{told:?}");
-        assert_eq!(told.events, events + added);
+        assert_eq!(report.added, added, "{report:?}");
+        assert_eq!(report.events, events + added);
         assert_sound(&store);
     }
 }
 
 #[test]
-fn a_log_is_told_by_looking_or_taken_for_what_it_is_called() {
+fn the_format_of_a_log_is_detected_or_given() {
     let scratch = Scratch::new();
     let (_, claude) = &session_files()[0];
     let (_, codex) = &session_files()[3];
@@ -707,7 +714,7 @@ fn a_log_is_told_by_looking_or_taken_for_what_it_is_called() {
     );
     let codex_only = Some(SourceFormat::Foreign(ForeignFormat::Codex));
     assert_eq!(found(codex_only), [log("b.jsonl", "Codex", "None")]);
-    assert_eq!(found(Some(SourceFormat::OpenHands)).len(), 3); // lines of JSON, whatever they are
+    assert_eq!(found(Some(SourceFormat::OpenHands)).len(), 3); // every file with lines of JSON
     let named = discover(&scratch.path("d.jsonl"), codex_only).unwrap().found;
     assert_eq!(format!("{:?}", named[0].shape), "Log { format: Codex, key: None }");
     assert!(discover(&scratch.path("e.db"), None).is_err());

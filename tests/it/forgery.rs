@@ -1,5 +1,5 @@
-//! Forgery as a class: whatever stands in a table that is not derived is changed by another program, and `verify` names
-//! it, or `docs/tamper-evidence.md` names the column as one that it does not cover.
+//! Forgery: another program changes each column of each table that is not derived. Either `verify` reports the change,
+//! or `docs/tamper-evidence.md` names the column as not covered.
 #![cfg(feature = "proof")]
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use rusqlite::types::Value;
 use crate::support::events::{answered, command, pause, printed, said};
 use crate::support::{Scratch, conversation, folder, number};
 
-/// Columns that a forger may change unseen, each named in `docs/tamper-evidence.md` with what that would do.
+/// Columns that a forger can change unnoticed. `docs/tamper-evidence.md` names each of them and the effect.
 const NOT_COVERED: &[&str] = &[
     "archive_dictionary.is_stale",
     "archive_source.conversation",
@@ -43,7 +43,7 @@ const NOT_COVERED: &[&str] = &[
     "repair.repaired_at",
 ];
 
-/// Tables that are made again from the log, whose forgery `tests/it/projections.rs` is about.
+/// Tables that are rebuilt from the log. `tests/it/projections.rs` tests their forgery.
 const DERIVED: &[&str] = &[
     "projection",
     "task",
@@ -59,12 +59,13 @@ const DERIVED: &[&str] = &[
     "usage_total",
 ];
 
-/// A file with something in every table.
+/// Returns a store whose file has rows in every table.
 fn written() -> (Scratch, Store) {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let scratch = Scratch::new();
         write(&scratch.open_still());
-        std::fs::read(scratch.database()).unwrap() // whole, as nobody has it open any more
+        // The file is complete, because the store is closed.
+        std::fs::read(scratch.database()).unwrap()
     });
     let scratch = Scratch::new();
     std::fs::write(scratch.database(), &*FILE).unwrap();
@@ -105,7 +106,7 @@ fn write(store: &Store) {
     store.catch_up().unwrap();
 }
 
-/// A connection of a program that has taken off every guard, and every rule of the tables.
+/// Returns a connection of another program that has dropped every guard and turned off every constraint.
 fn intruder(scratch: &Scratch) -> Connection {
     let db = scratch.foreign();
     let triggers: Vec<String> = db
@@ -122,7 +123,7 @@ fn intruder(scratch: &Scratch) -> Connection {
     db
 }
 
-/// What is found beside the guards that were taken off.
+/// Verifies the whole file. Leaves out the findings about dropped guards.
 fn verify(store: &Store) -> Verification {
     let mut seen = store.verify_whole(&mut |_| ()).unwrap();
     seen.findings.retain(|finding| !finding.what.starts_with("the guard "));
@@ -134,7 +135,7 @@ fn head(store: &Store) -> Head {
 }
 
 #[track_caller]
-fn assert_told(findings: &[Finding], id: Option<&str>, what: &str) {
+fn assert_found(findings: &[Finding], id: Option<&str>, what: &str) {
     let found = findings.iter().any(|finding| {
         finding.conversation.as_ref().map(|id| id.as_str()) == id && finding.what.contains(what)
     });
@@ -142,14 +143,15 @@ fn assert_told(findings: &[Finding], id: Option<&str>, what: &str) {
 }
 
 #[test]
-fn a_file_with_something_of_everything_is_sound() {
+fn a_file_with_rows_in_every_table_is_sound() {
     let (_scratch, store) = written();
     let seen = verify(&store);
     assert_eq!(seen.findings, []);
     assert!(seen.changes > 80 && seen.damaged == 0, "{seen:?}");
 }
 
-/// Each column once where it holds something and once where it holds nothing, as far as there are such rows.
+/// Returns every column that is not derived, with SQL that changes it: once in a row in which it has a value, and once
+/// in a row in which it is null, if there are such rows.
 fn forgeries() -> Vec<(String, String)> {
     let (scratch, _store) = written();
     let db = scratch.foreign();
@@ -198,13 +200,13 @@ fn every_column_that_is_not_derived_is_covered_or_named_as_not_covered() {
         let (scratch, store) = written();
         drop(store);
         intruder(&scratch).execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-        // A forged file may be refused when it is opened, which tells as well.
+        // It also counts if the forged file cannot be opened.
         let options = Options { follow_projections: false, ..Options::default() };
-        let told = match Store::open_with(scratch.database(), &options) {
+        let is_noticed = match Store::open_with(scratch.database(), &options) {
             Ok(store) => !verify(&store).findings.is_empty(),
             Err(_) => true,
         };
-        if told {
+        if is_noticed {
             found.insert(column.as_str())
         } else {
             missed.insert(column.as_str())
@@ -212,20 +214,20 @@ fn every_column_that_is_not_derived_is_covered_or_named_as_not_covered() {
     }
     let listed: BTreeSet<&str> = NOT_COVERED.iter().copied().collect();
     let unlisted: Vec<_> = missed.difference(&listed).collect();
-    assert!(unlisted.is_empty(), "a forger may change these unseen: {unlisted:?}");
+    assert!(unlisted.is_empty(), "a forger can change these unnoticed: {unlisted:?}");
     let docs = include_str!("../../docs/tamper-evidence.md");
     for column in &listed {
         let table = column.split('.').next().unwrap();
         let is_named = docs.contains(&format!("`{column}`")) || docs.contains(&format!("`{table}.*`"));
         assert!(is_named, "docs/tamper-evidence.md does not name {column}");
-        // A repair of a conversation is covered, one of the file is not.
+        // The receipt of a conversation's repair is covered. The receipt of a repair of the file is not.
         let is_found = found.contains(column) && !missed.contains(column) && table != "repair";
         assert!(!is_found, "{column} is covered: take it off the list");
     }
 }
 
 #[test]
-fn what_stands_beside_the_events_cannot_be_forged_unseen() {
+fn data_beside_the_events_cannot_be_forged_unnoticed() {
     let attacks: &[(&str, &str, &str)] = &[
         ("UPDATE conversation SET title = 'mine' WHERE id = 'talk'", "talk", "the title is not what change"),
         ("UPDATE conversation SET title = NULL WHERE id = 'talk'", "talk", "the title is gone, and change"),
@@ -291,7 +293,7 @@ fn what_stands_beside_the_events_cannot_be_forged_unseen() {
     for (sql, id, what) in attacks {
         let (scratch, store) = written();
         intruder(&scratch).execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-        assert_told(&verify(&store).findings, Some(id), what);
+        assert_found(&verify(&store).findings, Some(id), what);
     }
     for sql in
         ["UPDATE origin SET source = '/etc'", "DELETE FROM problem", "UPDATE event_file SET path = 'x'"]
@@ -300,7 +302,7 @@ fn what_stands_beside_the_events_cannot_be_forged_unseen() {
         let changed = intruder(&scratch).execute(sql, []).unwrap();
         assert!(changed > 0 && !verify(&store).findings.is_empty(), "{sql}");
     }
-    // Rows of no event, and an archived payload that stands ready for an event that is not archived.
+    // Rows that belong to no event, and an archived payload of an event that is not archived.
     for (sql, what) in [
         ("INSERT INTO event_file VALUES (9999, 'x')", "file names belong to events that do not exist"),
         (
@@ -310,13 +312,13 @@ fn what_stands_beside_the_events_cannot_be_forged_unseen() {
     ] {
         let (scratch, store) = written();
         intruder(&scratch).execute_batch(sql).unwrap();
-        assert_told(&verify(&store).findings, None, what);
+        assert_found(&verify(&store).findings, None, what);
     }
 }
 
-/// A version may both set a field and add to it; in which order their rows stand is in no chain.
+/// A version may both set a field and extend it. No hash chain covers the order of these rows.
 #[test]
-fn the_order_of_rows_within_a_version_of_a_base_state_says_nothing() {
+fn the_order_of_rows_within_a_version_of_a_base_state_has_no_effect() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -343,9 +345,9 @@ fn the_order_of_rows_within_a_version_of_a_base_state_says_nothing() {
     assert_eq!(verify(&store).findings, []);
 }
 
-/// Cost is one of an auditor's questions: what is derived from a forged base state is not to be made again.
+/// `verify` must not advise a rebuild of projections from a forged base state: the costs would follow the forgery.
 #[test]
-fn no_advice_makes_a_forged_base_state_disappear() {
+fn neither_a_rebuild_nor_a_later_change_hides_a_forged_base_state() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -356,19 +358,19 @@ fn no_advice_makes_a_forged_base_state_disappear() {
     assert_eq!(verify(&store).findings, []);
     let forge = "UPDATE base_state_change SET value = replace(value, '0.2', '0.0')";
     assert_eq!(intruder(&scratch).execute(forge, []).unwrap(), 1);
-    let told = verify(&store).findings;
-    assert_told(&told, Some("talk"), "version 1 of the base state is not what change");
-    assert!(told.iter().all(|finding| !finding.what.contains("annals rebuild")), "{told:#?}");
+    let findings = verify(&store).findings;
+    assert_found(&findings, Some("talk"), "version 1 of the base state is not what change");
+    assert!(findings.iter().all(|finding| !finding.what.contains("annals rebuild")), "{findings:#?}");
     store.rebuild(&["usage"], &mut |_| ()).unwrap();
-    assert_told(&verify(&store).findings, Some("talk"), "version 1 of the base state is not what change");
-    // Nor does a lawful change of what was forged, or of what stands beside it.
+    assert_found(&verify(&store).findings, Some("talk"), "version 1 of the base state is not what change");
+    // A later legitimate change of the forged field, or of other data, does not hide the forgery either.
     let fields = vec![FieldChange::set("stats", stats).unwrap()];
     store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
     store.redact(&talk, Redaction::Event(&EventId::new("a").unwrap()), "a test").unwrap();
-    assert_told(&verify(&store).findings, Some("talk"), "version 1 of the base state is not what change");
+    assert_found(&verify(&store).findings, Some("talk"), "version 1 of the base state is not what change");
 }
 
-/// Makes a conversation's chain of changes again, as its owner can who knows how.
+/// Recomputes a conversation's chain of changes, as the owner of the file can.
 fn rewrite_changes(db: &Connection, id: &str) {
     let key = number(db, &format!("SELECT key FROM conversation WHERE id = '{id}'"));
     let sql = "SELECT number, subject, name, digest, after_sequence, recorded_at, actor FROM change \
@@ -393,14 +395,14 @@ fn rewrite_changes(db: &Connection, id: &str) {
     }
 }
 
-/// The text that is hashed of an item with one text, as `docs/format.md` has it.
+/// Returns the digest of an item with one text, as `docs/format.md` describes it.
 fn item(subject: &str, value: &str) -> Digest {
     Digest::of(format!("annals-item-v1\n{subject}\n{}\n", Digest::of(value.as_bytes())).as_bytes())
 }
 
-/// Everything here passes without a head that was kept elsewhere, as the documents say.
+/// As the documents say, `verify` accepts each forgery here. Only a head that was kept elsewhere reveals it.
 #[test]
-fn a_chain_of_changes_that_was_made_again_does_not_pass_a_head() {
+fn a_recomputed_chain_of_changes_does_not_match_a_kept_head() {
     let (scratch, store) = written();
     let then = head(&store);
     assert_eq!(compare(&store, &then).unwrap(), []);
@@ -410,21 +412,21 @@ fn a_chain_of_changes_that_was_made_again_does_not_pass_a_head() {
     assert_eq!(db.execute(sql, [item("title", "mine").0]).unwrap(), 1);
     rewrite_changes(&db, "talk");
     assert_eq!(verify(&store).findings, []);
-    assert_told(&compare(&store, &then).unwrap(), Some("talk"), "they were rewritten");
-    // What is forged behind the head is not the head's to tell; what is cut off before it is.
+    assert_found(&compare(&store, &then).unwrap(), Some("talk"), "they were rewritten");
+    // A head does not cover changes after it. It reveals that changes before it were cut off.
     let (scratch, store) = written();
     let db = intruder(&scratch);
     let last = "DELETE FROM change WHERE conversation = 1 AND subject = 'repair'; DELETE FROM repair";
     db.execute_batch(last).unwrap();
     assert_eq!(verify(&store).findings, []);
-    assert_told(&compare(&store, &then).unwrap(), Some("talk"), "their end was cut off");
+    assert_found(&compare(&store, &then).unwrap(), Some("talk"), "their end was cut off");
     let (scratch, store) = written();
     intruder(&scratch).execute_batch("UPDATE log SET changes_since = 5").unwrap();
-    assert_told(&compare(&store, &then).unwrap(), None, "they were made again");
+    assert_found(&compare(&store, &then).unwrap(), None, "they were made again");
 }
 
 #[test]
-fn acts_that_were_taken_out_do_not_pass_a_head() {
+fn removed_administrative_acts_do_not_match_a_kept_head() {
     for (sql, what) in [
         ("number = (SELECT max(number) FROM admin_act)", "its end was cut off"),
         ("number > 0", "its end was cut off"),
@@ -437,9 +439,9 @@ fn acts_that_were_taken_out_do_not_pass_a_head() {
              DELETE FROM admin_act WHERE {sql}"
         ))
         .unwrap();
-        assert_told(&compare(&store, &then).unwrap(), None, what);
+        assert_found(&compare(&store, &then).unwrap(), None, what);
     }
-    // With other acts in their place.
+    // An act was replaced by another one.
     let (scratch, store) = written();
     let then = head(&store);
     let db = intruder(&scratch);
@@ -448,37 +450,37 @@ fn acts_that_were_taken_out_do_not_pass_a_head() {
         [then.heads.acts.unwrap().count.cast_signed()],
     )
     .unwrap();
-    assert_told(&compare(&store, &then).unwrap(), None, "it was rewritten");
+    assert_found(&compare(&store, &then).unwrap(), None, "it was rewritten");
     assert!(!verify(&store).findings.is_empty());
 }
 
-/// A forged redaction, with an act and a receipt that fit it, cannot be told from a lawful one by itself: so a head's
-/// keeper is told of each that came later, by name.
+/// A forged redaction with a matching act and receipt looks like a legitimate one. Therefore each redaction after a
+/// head is listed for the person who kept the head.
 #[test]
-fn what_was_redacted_since_a_head_is_named() {
+fn redactions_since_a_head_are_listed() {
     let (scratch, store) = written();
     let then = head(&store);
     assert_eq!(redacted_since(&store, &then).unwrap(), []);
     let talk = conversation("talk");
     store.redact(&talk, Redaction::Event(&EventId::new("a").unwrap()), "by law").unwrap();
     let notes = redacted_since(&store, &then).unwrap();
-    assert_told(&notes, Some("talk"), "event a was redacted since the head was made");
+    assert_found(&notes, Some("talk"), "event a was redacted since the head was made");
     assert_eq!(notes.len(), 1);
     assert!(
         notes[0].what.ends_with(": by law") && notes[0].sequence.is_some_and(|at| at.0 == 0),
         "{notes:?}"
     );
     assert_eq!(compare(&store, &then).unwrap(), []);
-    // A receipt that was changed with its act's hash left as it is shows by itself.
+    // `verify` alone finds a changed receipt if the hash of its act was not changed.
     intruder(&scratch).execute("UPDATE admin_receipt SET new_digest = randomblob(32)", []).unwrap();
     assert!(!verify(&store).findings.is_empty());
-    // Of an older head, its time decides.
+    // A head of an older version holds no acts. For such a head, its time decides.
     let mut events = then.clone();
     events.heads = events.heads.of_events();
-    assert_told(&redacted_since(&store, &events).unwrap(), Some("talk"), "event a was redacted since");
+    assert_found(&redacted_since(&store, &events).unwrap(), Some("talk"), "event a was redacted since");
 }
 
-/// Writes to a table's rows without the indexes: an alias of its tree, for one statement.
+/// Runs SQL on a table's rows without its indexes, through a temporary table `alias` on the same tree.
 fn beneath(scratch: &Scratch, table: &str, sql: &str) {
     let db = intruder(scratch);
     let columns: String = db
@@ -505,8 +507,8 @@ fn beneath(scratch: &Scratch, table: &str, sql: &str) {
 }
 
 #[test]
-fn rows_that_no_index_has_and_entries_without_a_row_are_told() {
-    // An event that no index has.
+fn rows_without_an_index_entry_and_entries_without_a_row_are_found() {
+    // An event that is in no index.
     let (scratch, store) = written();
     drop(store);
     beneath(
@@ -515,15 +517,15 @@ fn rows_that_no_index_has_and_entries_without_a_row_are_told() {
         "INSERT INTO alias SELECT 5000, conversation, 900, 'x', kind, source, timestamp, parent_id, tool_call_id, action_id, \
          llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload FROM alias WHERE position = 1",
     );
-    assert_told(&verify(&scratch.open_still()).findings, None, "the structure is damaged: row");
-    // A conversation that the index by id does not have.
+    assert_found(&verify(&scratch.open_still()).findings, None, "the structure is damaged: row");
+    // A conversation that is not in the index by id.
     let (scratch, store) = written();
     drop(store);
     beneath(&scratch, "conversation", "UPDATE alias SET id = 'talks' WHERE id = 'talk'");
-    let told = verify(&scratch.open_still()).findings;
-    assert_told(&told, Some("talks"), "it is not found by its id");
-    assert_told(&told, None, "the structure is damaged");
-    // An index that is another one's, without the event it should have.
+    let findings = verify(&scratch.open_still()).findings;
+    assert_found(&findings, Some("talks"), "it is not found by its id");
+    assert_found(&findings, None, "the structure is damaged");
+    // An index that is replaced by the index of an empty table, so that its event is missing.
     let (scratch, store) = written();
     drop(store);
     let db = intruder(&scratch);
@@ -542,12 +544,12 @@ fn rows_that_no_index_has_and_entries_without_a_row_are_told() {
     ))
     .unwrap();
     drop(db);
-    assert_told(&verify(&scratch.open_still()).findings, None, "missing from index event_by_rare_kind");
+    assert_found(&verify(&scratch.open_still()).findings, None, "missing from index event_by_rare_kind");
 }
 
-/// Pages of the file are overwritten one after the other: verify says so of each that matters, and never stops.
+/// Overwrites single pages of the file. `verify` reports each page that matters and never stops early.
 #[test]
-fn damaged_pages_are_findings_and_never_the_end() {
+fn damaged_pages_are_findings_and_never_stop_verify() {
     let (scratch, store) = written();
     drop(store);
     let file = std::fs::read(scratch.database()).unwrap();
@@ -572,21 +574,21 @@ fn damaged_pages_are_findings_and_never_the_end() {
 }
 
 #[test]
-fn an_archived_payload_that_cannot_be_read_is_one_finding_among_others() {
+fn an_unreadable_archived_payload_does_not_hide_other_findings() {
     let (scratch, store) = written();
     let db = intruder(&scratch);
     db.execute_batch("UPDATE archived_payload SET content = x'00' WHERE position = (SELECT min(position) FROM archived_payload)")
         .unwrap();
     db.execute_batch("UPDATE conversation SET title = 'x' WHERE id = 'talk'").unwrap();
     let seen = verify(&store);
-    assert_told(&seen.findings, Some("kept"), "it cannot be read: ");
-    assert_told(&seen.findings, Some("talk"), "the title is not what change");
+    assert_found(&seen.findings, Some("kept"), "it cannot be read: ");
+    assert_found(&seen.findings, Some("talk"), "the title is not what change");
     assert!(seen.damaged > 0);
 }
 
-/// Who reads the documents can make every digest again.
+/// The documents are enough to compute every digest.
 #[test]
-fn the_chain_of_changes_is_what_the_documents_say() {
+fn the_chain_of_changes_is_as_documented() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -603,12 +605,12 @@ fn the_chain_of_changes_is_what_the_documents_say() {
         Value::Integer(number) => number.to_string(),
         other => format!("{other:?}"),
     };
-    let told: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(text).collect()).collect();
+    let shown: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(text).collect()).collect();
     let digest = item("title", "a title").to_hex();
     let actor = concat!("annals ", env!("CARGO_PKG_VERSION"));
-    assert_eq!(told[0][..6], ["1", "title", "", &digest, "0", actor]);
-    assert_eq!(told[1][..6], ["2", "title", "", "Null", "0", actor]);
-    assert_eq!(told.len(), 2);
+    assert_eq!(shown[0][..6], ["1", "title", "", &digest, "0", actor]);
+    assert_eq!(shown[1][..6], ["2", "title", "", "Null", "0", actor]);
+    assert_eq!(shown.len(), 2);
     let at = number(&db, "SELECT recorded_at FROM change WHERE number = 1");
     let of = |text: &str| Digest::of(text.as_bytes());
     let first = of(&format!(
@@ -617,5 +619,5 @@ fn the_chain_of_changes_is_what_the_documents_say() {
         of(actor),
         "0".repeat(64)
     ));
-    assert_eq!(told[0][6], first.to_hex());
+    assert_eq!(shown[0][6], first.to_hex());
 }

@@ -1,4 +1,5 @@
-//! No room to write: a typed error, nothing acknowledged is lost, and all is well once there is room again.
+//! A full disk: writes fail with a typed error, no acknowledged event is lost, and writes succeed again once there is
+//! room.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -15,13 +16,13 @@ use crate::support::child::{self, Running};
 use crate::support::events::said;
 use crate::support::{Scratch, assert_sound, conversation, event_ids, folder, still};
 
-/// Starts `test` again as a process whose writes beyond a size fail and do not end it.
+/// Runs `test` in a child process. There, a write beyond the size limit fails but does not end the process.
 fn run_in_child(test: &str, database: &Path) {
     let reports = Running::start(child::command_after("trap '' XFSZ", test, "writer", database)).finish();
     assert_eq!(reports, ["done"]);
 }
 
-/// From now on no file of this process may grow beyond so many bytes.
+/// Limits every file of this process to `bytes`. `None` removes the limit.
 fn leave_room(bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
     setrlimit(Resource::Fsize, Rlimit { current: bytes, maximum }).unwrap();
@@ -31,7 +32,7 @@ fn size(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |file| file.len())
 }
 
-/// So much that the write-ahead log cannot grow, nor the file itself.
+/// Returns a limit at which neither the write-ahead log nor the database file can grow.
 fn no_room(database: &Path) -> u64 {
     let mut log = database.as_os_str().to_owned();
     log.push("-wal");
@@ -50,8 +51,8 @@ fn assert_full<T: std::fmt::Debug>(result: Result<T, Error>) {
 }
 
 #[test]
-fn appends_that_find_no_room_fail_and_those_before_them_stay() {
-    const TEST: &str = "full::appends_that_find_no_room_fail_and_those_before_them_stay";
+fn appends_to_a_full_disk_fail_and_earlier_events_stay() {
+    const TEST: &str = "full::appends_to_a_full_disk_fail_and_earlier_events_stay";
     let talk = conversation("talk");
     if let Some(role) = child::role() {
         append_until_full(&role.database, &talk);
@@ -66,18 +67,18 @@ fn appends_that_find_no_room_fail_and_those_before_them_stay() {
 
 fn append_until_full(database: &Path, talk: &ConversationId) {
     let store = Store::open(database).unwrap();
-    let told = Mutex::new(Vec::new());
+    let acknowledged = Mutex::new(Vec::new());
     for round in 0..3 {
         leave_room(Some(no_room(database) + (256 << 10)));
         let full = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for thread in 0..4 {
-                let (store, told, full) = (&store, &told, &full);
+                let (store, acknowledged, full) = (&store, &acknowledged, &full);
                 scope.spawn(move || {
                     for number in 0..1000 {
                         let id = format!("{round}-{thread}-{number}");
                         match store.append(talk, Expected::Any, &[large(&id), said(&format!("{id}-b"), "")]) {
-                            Ok(places) => told.lock().unwrap().push((places[0].sequence, id)),
+                            Ok(places) => acknowledged.lock().unwrap().push((places[0].sequence, id)),
                             Err(Error::DiskFull { .. }) => return full.store(true, Ordering::Relaxed),
                             Err(other) => panic!("{other:?}"),
                         }
@@ -85,42 +86,45 @@ fn append_until_full(database: &Path, talk: &ConversationId) {
                 });
             }
         });
-        assert!(full.into_inner(), "there was room for everything");
-        // What is too large for several at once may still fit for one.
+        assert!(full.into_inner(), "the disk was never full");
+        // A single append may still fit after several simultaneous appends did not.
         let refused = (0..100).find_map(|number| {
             let id = format!("{round}-alone-{number}");
             match store.append(talk, Expected::Any, &[large(&id), said(&format!("{id}-b"), "")]) {
                 Ok(places) => {
-                    told.lock().unwrap().push((places[0].sequence, id));
+                    acknowledged.lock().unwrap().push((places[0].sequence, id));
                     None
                 }
                 Err(error) => Some(error),
             }
         });
         assert!(matches!(refused, Some(Error::DiskFull { .. })), "{refused:?}");
-        let expected = |told: &Mutex<Vec<_>>| {
-            told.lock().unwrap().sort();
-            let told = told.lock().unwrap();
-            told.iter().flat_map(|(_, id): &(_, String)| [id.clone(), format!("{id}-b")]).collect::<Vec<_>>()
+        let expected = |acknowledged: &Mutex<Vec<_>>| {
+            acknowledged.lock().unwrap().sort();
+            let acknowledged = acknowledged.lock().unwrap();
+            acknowledged
+                .iter()
+                .flat_map(|(_, id): &(_, String)| [id.clone(), format!("{id}-b")])
+                .collect::<Vec<_>>()
         };
         assert_eq!(
             event_ids(&store, talk),
-            expected(&told),
-            "reading goes on, and shows what was acknowledged"
+            expected(&acknowledged),
+            "reads succeed and return the acknowledged events"
         );
 
         leave_room(None);
         let id = format!("{round}-again");
         let places = store.append(talk, Expected::Any, &[large(&id), said(&format!("{id}-b"), "")]).unwrap();
-        told.lock().unwrap().push((places[0].sequence, id));
-        assert_eq!(event_ids(&store, talk), expected(&told));
+        acknowledged.lock().unwrap().push((places[0].sequence, id));
+        assert_eq!(event_ids(&store, talk), expected(&acknowledged));
         assert_sound(&store);
     }
 }
 
 #[test]
-fn whatever_else_writes_says_so_too_and_can_be_done_again() {
-    const TEST: &str = "full::whatever_else_writes_says_so_too_and_can_be_done_again";
+fn all_other_writes_report_a_full_disk_and_can_be_retried() {
+    const TEST: &str = "full::all_other_writes_report_a_full_disk_and_can_be_retried";
     if let Some(role) = child::role() {
         try_everything(&role.database);
         return child::report("done");
@@ -161,7 +165,10 @@ fn try_everything(database: &Path) {
     leave_room(Some(1 << 10));
     let error = export().unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error:?}");
-    assert!(!beside("copy.db").exists() && !beside("out/talk").exists(), "nothing half done has its name");
+    assert!(
+        !beside("copy.db").exists() && !beside("out/talk").exists(),
+        "no incomplete file has the final name"
+    );
     assert_eq!(event_ids(&store, &talk).len(), 40);
 
     leave_room(None);

@@ -1,7 +1,7 @@
-//! Texts and folders that nobody would write: each target of `fuzz/` for a moment, on seeds that are changed at random.
+//! Runs each target of `fuzz/` for a short time on seeds that are changed at random.
 //!
-//! Every run sees the same cases; `fuzz/README.md` says how to have others and more. A case that fails is kept in the
-//! folder of temporary files and named.
+//! Every run has the same cases. `fuzz/README.md` says how to run other cases and more of them. A case that fails is
+//! stored in the folder of temporary files, and its path is printed.
 
 #[path = "../../fuzz/targets.rs"]
 mod targets;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::support::folder;
 use crate::support::random::Random;
 
-/// Words that mean something to one of the readers.
+/// Words that have a meaning for one of the parsers.
 const WORDS: &[&str] = &[
     "SELECT",
     "FROM",
@@ -120,7 +120,7 @@ const WORDS: &[&str] = &[
     "annals-head-v1",
 ];
 
-/// A seed, changed in up to eight places.
+/// Returns a seed that is changed in up to eight places.
 fn change(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut below = |bound: usize| random.below(bound.max(1) as u64) as usize;
     let mut data = seeds[below(seeds.len())].clone();
@@ -143,7 +143,7 @@ fn change(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
                 data.splice(from..to, other[start..end].iter().copied());
             }
             6 => {
-                // A word or number in the place of another one.
+                // Replaces a word or number by another word.
                 let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
                 let start = data[..from].iter().rposition(|byte| !is_word(byte)).map_or(0, |at| at + 1);
                 let end =
@@ -170,7 +170,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// Payloads of every kind: of the goldens, and of real folders of every age.
+/// Returns payloads of every kind: from the golden events, and from real folders of every age.
 fn payloads() -> Vec<Vec<u8>> {
     let golden = read("tests/golden/events.jsonl");
     let payload = |line: &str| {
@@ -186,13 +186,13 @@ fn payloads() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Folders of every age and damage.
+/// Returns folders of every age, with and without damage.
 fn folders() -> Vec<folder::Tree> {
     let all = ["conversations", "corrupt", "legacy"].into_iter().flat_map(folder::goldens);
     all.map(|path| folder::read(&path)).collect()
 }
 
-/// The seeds of a target.
+/// Returns the seeds of a target.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
         "decode" => payloads(),
@@ -220,7 +220,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "search" => lines(
             "files\nlist the files\n\"the files\"\nfil*\n-list files\nStore::append\nlist -\"the files\" ls*\n日本\nNEAR(list files)\ntext:files",
         ),
-        "head" => lines("").into_iter().chain(heads()).collect(),
+        "head" => [Vec::new()].into_iter().chain(heads()).collect(),
         "import" => folders().iter().map(pack).collect(),
         "fold" => folders().iter().map(events_of).collect(),
         "json" => payloads().into_iter().chain(lines(NUMBERS)).collect(),
@@ -229,7 +229,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// Heads of a store, signed and not.
+/// Returns the head of a store, unsigned and signed.
 fn heads() -> Vec<Vec<u8>> {
     use annals::audit::proof::{Head, Key, Scope};
     let scratch = crate::support::Scratch::new();
@@ -241,14 +241,14 @@ fn heads() -> Vec<Vec<u8>> {
     vec![head.to_text().into_bytes(), head.to_signed_text(&key).into_bytes()]
 }
 
-/// JSON that readers disagree about.
+/// JSON that parsers disagree about.
 const NUMBERS: &str = r#"[0,-0,-0.0,1e0,1E+2,1e-400,1e400,0.1,01,+1,.5,1.,9223372036854775808,-9223372036854775809,5e-324]
 {"a":1,"a":2,"":{},"\u0061":3,"b":[[],[[]],{"c":[]}],"n":NaN,"i":-Infinity}
 ["\u0000","\ud83d\ude4f","\ud800","\udc00","\ud800\ud800","\/","\x","\u00e","\"","é",""]
 "text" 
 [true,false,null,[{"a":[{"b":[{"c":[]}]}]}]]"#;
 
-/// Logs of other programs: a file or folder of each format.
+/// Returns logs of other programs: a folder of each format, and each of its files.
 fn foreign() -> Vec<Vec<u8>> {
     let root = folder::golden("foreign");
     let mut seeds = Vec::new();
@@ -264,7 +264,8 @@ fn foreign() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A folder as the target reads one; small files only, as most of what can go wrong is in names and beginnings.
+/// Encodes a folder as the target reads it. Only small files are used, because most faults are in names and in the
+/// first bytes of files.
 fn pack(folder: &folder::Tree) -> Vec<u8> {
     let mut data = Vec::new();
     for (name, content) in
@@ -275,24 +276,26 @@ fn pack(folder: &folder::Tree) -> Vec<u8> {
     data
 }
 
-/// The events of a folder, one a line.
+/// Returns the events of a folder, one per line.
 fn events_of(folder: &folder::Tree) -> Vec<u8> {
     let events = folder.iter().filter(|(name, _)| name.starts_with("events/event-"));
     let lines = events.take(30).map(|(_, content)| String::from_utf8_lossy(content).replace('\n', " "));
     lines.collect::<Vec<_>>().join("\n").into_bytes()
 }
 
-/// How long one case may take, and how much memory all of them, in bytes. A case that hangs is one that fails.
+/// The maximum duration of one case. A case that hangs is a failure.
 const CASE_MAX: Duration = Duration::from_secs(120);
+
+/// The maximum memory of the process, in bytes.
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
 
-/// Runs a target on so many cases, or for as long as `ANNALS_FUZZ_SECONDS` says.
+/// Runs a target on `cases` cases, or for the time that `ANNALS_FUZZ_SECONDS` gives.
 fn run(target: &str, cases: u64) {
     let (_, work) = targets::TARGETS.iter().find(|(name, _)| *name == target).unwrap();
     run_on(target, &seeds(target), cases, work);
 }
 
-/// The same, on these seeds.
+/// Like [`run`], with these seeds and this target function.
 pub fn run_on(target: &str, seeds: &[Vec<u8>], cases: u64, work: impl Fn(&[u8])) {
     assert!(!seeds.is_empty());
     if let Some(corpus) = std::env::var_os("ANNALS_FUZZ_CORPUS") {
@@ -321,18 +324,18 @@ pub fn run_on(target: &str, seeds: &[Vec<u8>], cases: u64, work: impl Fn(&[u8]))
             break;
         }
         let data = match seeds.get(case as usize) {
-            Some(seed) => seed.clone(), // unchanged first
+            Some(seed) => seed.clone(), // The first cases are the seeds, unchanged.
             None => change(seeds, &mut random),
         };
         watch.show(&data);
         let begun = Instant::now();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&data))) {
-            told(target, "fails", &data);
+            report_case(target, "fails", &data);
             std::panic::resume_unwind(panic);
         }
         slowest = slowest.max(begun.elapsed());
         if memory_bytes() > MEMORY_BYTES_MAX {
-            told(target, "takes too much memory", &data);
+            report_case(target, "takes too much memory", &data);
             panic!("more than {MEMORY_BYTES_MAX} bytes");
         }
         case += 1;
@@ -346,15 +349,15 @@ pub fn run_on(target: &str, seeds: &[Vec<u8>], cases: u64, work: impl Fn(&[u8]))
     }
 }
 
-/// Keeps a case where it can be found, and says so.
-fn told(target: &str, what: &str, data: &[u8]) {
-    let kept = std::env::temp_dir().join(format!("annals-fuzz-{target}-{}", std::process::id()));
-    std::fs::write(&kept, data).unwrap();
+/// Stores a case in a file, and prints its path.
+fn report_case(target: &str, what: &str, data: &[u8]) {
+    let path = std::env::temp_dir().join(format!("annals-fuzz-{target}-{}", std::process::id()));
+    std::fs::write(&path, data).unwrap();
     let text = String::from_utf8_lossy(data);
-    eprintln!("a case of {target} {what}; it is in {}:\n{text:.4000}", kept.display());
+    eprintln!("a case of {target} {what}; it is in {}:\n{text:.4000}", path.display());
 }
 
-/// The most memory the process has had; 0 where the system does not say.
+/// The peak resident memory of the process, in bytes. 0 if the system does not report it.
 fn memory_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -362,7 +365,7 @@ fn memory_bytes() -> u64 {
     kilobytes.unwrap_or_default() * 1024
 }
 
-/// A thread that ends the process where one case does not end.
+/// A thread that ends the process if one case takes longer than [`CASE_MAX`].
 struct Watch(std::sync::mpsc::Sender<Vec<u8>>);
 
 impl Watch {
@@ -376,7 +379,7 @@ impl Watch {
                     Ok(case) => last = case,
                     Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
                     Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
-                        told(&target, "does not end", &last);
+                        report_case(&target, "does not end", &last);
                         std::process::exit(101);
                     }
                 }
@@ -386,7 +389,7 @@ impl Watch {
     }
 
     fn show(&self, case: &[u8]) {
-        let _over = self.0.send(case.to_vec());
+        let _ended = self.0.send(case.to_vec());
     }
 }
 
@@ -416,21 +419,21 @@ fn any_text_is_a_head_or_is_refused() {
 }
 
 #[test]
-fn any_folder_comes_back_as_it_was() {
+fn any_imported_folder_is_exported_unchanged() {
     run("import", 80);
 }
 
 #[test]
-fn any_events_can_be_told_again() {
+fn everything_can_be_derived_from_any_events() {
     run("fold", 80);
 }
 
 #[test]
-fn any_text_is_json_to_us_where_it_is_to_others() {
+fn our_json_reader_accepts_the_same_texts_as_serde_json() {
     run("json", 6_000);
 }
 
 #[test]
-fn any_log_of_another_program_comes_in_or_is_refused() {
+fn any_log_of_another_program_is_imported_or_refused() {
     run("foreign", 150);
 }

@@ -54,30 +54,47 @@ fn talks() -> Vec<Vec<u8>> {
     talks
 }
 
-/// Says the frames of a case, and holds the server to answer the last.
+/// What may be sent before a key is seen is bounded; cases with less are sure to be within that.
+const KEYLESS_BYTES: usize = 8 << 10;
+
+/// Says the frames of a case. With a key, each that is no JSON must be answered; without one, none may be.
 async fn talk(server: &Served, id: &str, data: &[u8]) {
     let Some((how, rest)) = data.split_first() else { return };
     let (is_bash, is_unknown, is_binary) = (how & 1 != 0, how & 2 != 0, how & 4 != 0);
     let path = if is_bash { "/sockets/bash-events".to_owned() } else { format!("/sockets/events/{id}") };
     let keys = if is_unknown { vec![] } else { vec![("x-session-api-key", KEY)] };
     let mut socket = server.socket_with(&path, &keys).await.expect("a socket");
+    let key = json!({"type": "auth", "session_api_key": KEY});
+    // Whether there was a key, in the header or the first frame; how many bytes were said, how many frames are no JSON.
+    let (mut is_let_in, mut said, mut wrong) = ((!is_unknown).then_some(true), 0, 0);
     for frame in rest.split(|byte| *byte == 0x1e).take(16) {
         let text = String::from_utf8_lossy(frame);
-        // A command would be run, whatever it came to be.
-        if is_bash && serde_json::from_str::<Value>(&text).is_ok_and(|value| value.get("command").is_some()) {
+        let value: Option<Value> = serde_json::from_str(&text).ok();
+        // A command would be run, whatever it came to be: only the harmless one is.
+        let command = value.as_ref().and_then(|value| value.get("command")?.as_str());
+        if is_bash && command.is_some_and(|command| command != "true") {
             continue;
         }
-        if !socket.offer(&text, is_binary && text.len().is_multiple_of(3)).await {
+        let is_bytes = is_binary && text.len().is_multiple_of(3);
+        is_let_in.get_or_insert(!is_bytes && value.as_ref() == Some(&key));
+        said += text.len();
+        wrong += usize::from(!is_bytes && value.is_none());
+        if !socket.offer(&text, is_bytes).await {
             break;
         }
     }
-    if socket.offer("]", false).await {
-        // What is wrong with it is told, or the socket was closed for what came before.
-        while let Some(frame) = socket.hear_any().await {
-            if frame["code"] == "JSONDecodeError" {
-                break;
-            }
-        }
+    wrong += 1;
+    let _closed_already = socket.offer("]", false).await;
+    let mut told = 0;
+    while told < wrong
+        && let Some(frame) = socket.hear_any().await
+    {
+        told += usize::from(frame["code"] == "JSONDecodeError");
+    }
+    match is_let_in {
+        Some(true) if is_unknown && said > KEYLESS_BYTES => {}
+        Some(true) => assert_eq!(told, wrong, "the socket was closed"),
+        Some(false) | None => assert_eq!(told, 0, "it was answered without a key"),
     }
 }
 

@@ -1,8 +1,8 @@
-//! Pages that walk through something: what they show is what comes out.
+//! Tutorial pages: their commands print what the pages show.
 //!
-//! In a block of the language `console` each line that begins with `$ ` is a command, and the lines behind it are what
-//! it prints. `…` stands for anything within a line, a line of `...` for any lines. `UPDATE_GOLDEN=1 cargo test` writes
-//! anew what a command prints where it differs; what varies from run to run then has to be marked again.
+//! In a block of the language `console`, each line that begins with `$ ` is a command, and the lines after it are its
+//! output. `…` stands for any text within a line, a line of `...` for any lines. `UPDATE_GOLDEN=1 cargo test` replaces
+//! an output that differs. Parts that vary from run to run must then be marked again.
 #![cfg(all(unix, feature = "cli"))]
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A folder in which a page's commands are typed: it has the repository's tests, and `annals` is found.
+/// A folder in which a page's commands run. It has the repository's tests, and `annals` is on the path.
 struct Desk {
     scratch: Scratch,
 }
@@ -26,7 +26,7 @@ impl Desk {
         Self { scratch }
     }
 
-    /// What a command prints, errors too.
+    /// Runs a command. Returns its output with its errors.
     fn run(&self, command: &str) -> String {
         if let Some(rest) = command.strip_prefix("sqlite3 ") {
             return self.sqlite(rest);
@@ -47,7 +47,7 @@ impl Desk {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// `sqlite3 FILE "SQL"` as its program does it, which need not be there.
+    /// Runs `sqlite3 FILE "SQL"` without the program `sqlite3`, which may not be installed.
     fn sqlite(&self, arguments: &str) -> String {
         let (file, sql) = arguments.split_once(' ').unwrap();
         let db = rusqlite::Connection::open(self.scratch.path(file)).unwrap();
@@ -59,7 +59,7 @@ impl Desk {
     }
 }
 
-/// Whether a line is the one that was expected.
+/// Returns whether a line is the expected one.
 fn line_fits(expected: &str, line: &str) -> bool {
     let mut pieces = expected.split('…');
     let Some(mut rest) = pieces.next().and_then(|first| line.strip_prefix(first)) else { return false };
@@ -72,7 +72,7 @@ fn line_fits(expected: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Whether lines are those that were expected.
+/// Returns whether lines are the expected ones.
 fn fits(expected: &[&str], lines: &[&str]) -> bool {
     match expected.split_first() {
         None => lines.is_empty(),
@@ -83,8 +83,8 @@ fn fits(expected: &[&str], lines: &[&str]) -> bool {
     }
 }
 
-/// Types a page's commands; answers the page with what they printed, where that is not what it says.
-fn typed(page: &str) -> (String, Vec<String>) {
+/// Runs a page's commands. Returns the page with the printed outputs, and the outputs that differ from the page.
+fn run_page(page: &str) -> (String, Vec<String>) {
     let desk = Desk::new();
     let (mut written, mut wrong, mut lines) = (String::new(), Vec::new(), page.lines().peekable());
     let mut is_console = false;
@@ -115,12 +115,12 @@ fn typed(page: &str) -> (String, Vec<String>) {
 fn assert_page(name: &str) {
     let path = root().join("docs").join(name);
     let page = std::fs::read_to_string(&path).unwrap();
-    let (written, wrong) = typed(&page);
+    let (written, wrong) = run_page(&page);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(path, written).unwrap();
         return;
     }
-    assert!(wrong.is_empty(), "docs/{name} shows something else than\n{}", wrong.join("\n\n"));
+    assert!(wrong.is_empty(), "docs/{name} does not show\n{}", wrong.join("\n\n"));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn privacy_is_as_its_page_shows() {
 }
 
 #[test]
-fn what_varies_may_differ_and_nothing_else() {
+fn only_marked_parts_may_differ() {
     for (expected, printed) in
         [("a … c", "a b b c"), ("…", ""), ("… s", "0.1 s"), ("a…", "a"), ("x", "x"), ("…b…d", "abcd")]
     {

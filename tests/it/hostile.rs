@@ -1,4 +1,4 @@
-//! One caller, one file, one repository against `annals serve`, as a process: it goes on answering, and it ends.
+//! Hostile clients, files and repositories against `annals serve`, run as a process: it keeps answering, and it ends.
 #![cfg(all(feature = "cli", feature = "server", unix))]
 
 use std::path::{Path, PathBuf};
@@ -16,19 +16,19 @@ use tokio::process::{Child, Command};
 use crate::support::caller::until;
 use crate::support::model_server::{Answer, Content, End, ModelServer};
 
-/// Puts something at a path where a file is looked for.
+/// Puts something at a path where the server looks for a file.
 type Put<'a> = &'a dyn Fn(&Path);
 
 pub const KEY: &str = "session-key-0123456789";
 const CANARY: &str = "canary-of-the-server";
 
-/// How long one answer may take.
+/// The longest time that one answer may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long all may take that a server is asked to do while it has to stay healthy.
+/// The longest time for all work during which the server has to stay healthy.
 const WORK_MAX: Duration = Duration::from_secs(300);
 
-/// How long the end may take, whatever is going on.
+/// The longest time that the server may take to end, whatever it is doing.
 const END: Duration = Duration::from_secs(8);
 
 pub struct Hostile {
@@ -47,19 +47,19 @@ impl Hostile {
         Self::within(Arc::new(tempfile::tempdir().unwrap()), variables).await
     }
 
-    /// Another server, of the same file.
+    /// Starts another server on the same file.
     pub async fn beside(&self) -> Self {
         let keys = format!("[\"{KEY}\"]");
         Self::within(Arc::clone(&self.folder), &[("OH_SESSION_API_KEYS", &keys)]).await
     }
 
     async fn within(folder: Arc<tempfile::TempDir>, variables: &[(&str, &str)]) -> Self {
-        // The client could speak TLS and wants to know with what, though nothing here does.
-        let _there_already = rustls::crypto::ring::default_provider().install_default();
+        // The client supports TLS and needs a crypto provider, although no test here uses TLS.
+        let _already_installed = rustls::crypto::ring::default_provider().install_default();
         let mut child = command(folder.path(), variables).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
-        let url = line.trim().rsplit_once(" on ").expect("where it is").1.to_owned();
+        let url = line.trim().rsplit_once(" on ").expect("the address").1.to_owned();
         Self { folder, child, url, client: Client::builder().no_proxy().build().unwrap() }
     }
 
@@ -85,7 +85,7 @@ impl Hostile {
         self.ask(Method::POST, path, Some(body)).await
     }
 
-    /// A conversation with this model in a folder of its own, and `more` in what is asked for.
+    /// Makes a conversation with this model in its own folder. `more` is added to the request. Returns its id.
     pub async fn conversation(&self, model: &ModelServer, folder: &Path, more: Value) -> String {
         std::fs::create_dir_all(folder).unwrap();
         let mut wanted = json!({
@@ -108,7 +108,7 @@ impl Hostile {
         made["id"].as_str().unwrap().to_owned()
     }
 
-    /// A message and a run. Nobody waits for the answer.
+    /// Sends a message and starts a run, without waiting for the answer.
     pub fn say(&self, id: &str) {
         let message = json!({"role": "user", "content": [{"type": "text", "text": "Go"}], "run": true});
         let asked = self.client.post(format!("{}/api/conversations/{id}/events", self.url));
@@ -117,27 +117,27 @@ impl Hostile {
         tokio::spawn(async move { drop(asked.await) });
     }
 
-    /// Holds it to answer at once, again and again while `work` goes on.
+    /// Asserts that the server answers `/health` soon, again and again, until `work` is done.
     pub async fn healthy_during(&self, work: impl Future<Output = ()>) {
         let asking = async {
             loop {
                 let asked = self.client.get(format!("{}/health", self.url)).timeout(Duration::from_secs(5));
-                assert_eq!(asked.send().await.expect("it answers").status(), 200);
+                assert_eq!(asked.send().await.expect("an answer").status(), 200);
                 tokio::task::yield_now().await;
             }
         };
         tokio::select! {
             () = asking => {}
-            done = tokio::time::timeout(WORK_MAX, work) => done.expect("it went on"),
+            done = tokio::time::timeout(WORK_MAX, work) => done.expect("the work ends in time"),
         }
     }
 
-    /// What it holds in memory, in MiB.
+    /// The memory that the server holds now, in MiB.
     pub fn memory(&self) -> u64 {
         self.figure("VmRSS:")
     }
 
-    /// The most that it ever held in memory, in MiB.
+    /// The most memory that the server ever held, in MiB.
     pub fn peak(&self) -> u64 {
         self.figure("VmHWM:")
     }
@@ -148,16 +148,17 @@ impl Hostile {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
     }
 
-    /// Tells it to end and waits until it has.
+    /// Sends the server SIGTERM and waits until it has ended.
     pub async fn end(mut self) {
         let pid = Pid::from_raw(self.child.id().unwrap().cast_signed()).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
         let ended = tokio::time::timeout(END, self.child.wait()).await;
-        assert!(ended.expect("it ends in time").unwrap().success());
+        assert!(ended.expect("the server ends in time").unwrap().success());
     }
 }
 
-/// The server in a folder of its own. As `nohup` and scripts start it: it ignores signals that its children shall not.
+/// The command of a server in its own folder. Like `nohup` and scripts, it starts the server with signals ignored that
+/// the server's children must not ignore.
 pub fn command(folder: &Path, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' HUP QUIT; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_annals")]);
@@ -168,16 +169,16 @@ pub fn command(folder: &Path, variables: &[(&str, &str)]) -> Command {
     command
 }
 
-/// A vault that answers at once, for as long as the test lasts.
+/// Starts a vault that answers at once, until the test ends. Returns its URL.
 async fn fast_vault() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
-                let _asked = stream.read(&mut [0; 4096]).await;
+                let _request = stream.read(&mut [0; 4096]).await;
                 let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\nl00k3d";
-                let _gone = stream.write_all(answer).await;
+                let _client_may_be_gone = stream.write_all(answer).await;
             });
         }
     });
@@ -185,7 +186,7 @@ async fn fast_vault() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn looked_up_secrets_and_hooks_stop_nobody() {
+async fn secret_lookups_and_hooks_block_no_other_client() {
     let server = Hostile::start().await;
     let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -211,7 +212,7 @@ async fn looked_up_secrets_and_hooks_stop_nobody() {
             models.push((*kind, id, model));
         }
     }
-    // Those whose vault answers, or says no, come to their end; the others keep nobody waiting.
+    // Conversations whose vault answers or refuses connections finish. The others block no other client.
     server
         .healthy_during(async {
             for (kind, id, model) in &models {
@@ -231,7 +232,7 @@ async fn looked_up_secrets_and_hooks_stop_nobody() {
     server.end().await;
 }
 
-/// Every file that is read because it is there, and what a model may ask to see; at each of them something hostile.
+/// Puts something hostile at the path of every file that is read by default or that a model may ask to see.
 fn hostile_workspace(folder: &Path, put: impl Fn(&Path)) {
     for name in [
         "AGENTS.md",
@@ -263,7 +264,7 @@ fn pipe(path: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_reader_of_files_waits_or_takes_all_there_is() {
+async fn file_readers_neither_hang_nor_read_without_limit() {
     let server = Hostile::start().await;
     let links = |target: &'static str| move |path: &Path| std::os::unix::fs::symlink(target, path).unwrap();
     let real = server.path("a pipe");
@@ -336,7 +337,7 @@ async fn no_reader_of_files_waits_or_takes_all_there_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_as_the_reference_takes_them_close_the_door() {
+async fn session_keys_are_accepted_in_every_form_of_the_reference() {
     let file = "workspace/openhands_agent_server_config.json";
     for (variables, written) in [
         (&[("OH_SESSION_API_KEYS", r#"["session-key-0123456789"]"#)][..], None),
@@ -355,7 +356,7 @@ async fn keys_as_the_reference_takes_them_close_the_door() {
         let mut child = command(folder.path(), variables).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
-        let url = line.trim().rsplit_once(" on ").expect("where it is").1.to_owned();
+        let url = line.trim().rsplit_once(" on ").expect("the address").1.to_owned();
         let client = Client::builder().no_proxy().build().unwrap();
         let path = format!("{url}/api/conversations/count");
         assert_eq!(client.get(&path).send().await.unwrap().status(), 401, "{variables:?}");
@@ -364,8 +365,8 @@ async fn keys_as_the_reference_takes_them_close_the_door() {
     for wrong in [("OH_SESSION_API_KEYS", "k"), ("OH_SESSION_API_KEY", "k"), ("OH_SESSION_API_KEYS_1", "k")] {
         let folder = tempfile::tempdir().unwrap();
         let output = command(folder.path(), &[wrong]).output().await.unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(wrong.0), "{wrong:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && stderr.contains(wrong.0), "{wrong:?}: {stderr}");
     }
 }
 
@@ -402,18 +403,18 @@ async fn no_child_of_the_server_has_its_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn strangers_at_sockets_are_cut_off_and_cost_nothing() {
-    const STRANGERS: usize = 200;
+async fn socket_clients_without_a_key_are_cut_off_and_cost_little_memory() {
+    const CLIENTS: usize = 200;
     const PATHS: [&str; 3] = [
         "/sockets/bash-events",
         "/sockets/events/00000000-0000-4000-8000-000000000007",
         "/sockets/session/00000000-0000-4000-8000-000000000007",
     ];
-    const SAID_BYTES: usize = 15 << 20;
+    const SENT_BYTES: usize = 15 << 20;
     let server = Hostile::start().await;
     let address = server.url.trim_start_matches("http://").to_owned();
-    let mut strangers = Vec::new();
-    for number in 0..STRANGERS {
+    let mut clients = Vec::new();
+    for number in 0..CLIENTS {
         let mut stream = TcpStream::connect(&address).await.unwrap();
         let path = PATHS[number % PATHS.len()];
         let head = format!(
@@ -426,23 +427,23 @@ async fn strangers_at_sockets_are_cut_off_and_cost_nothing() {
         assert_eq!(&answer, b"HTTP/1.1 101");
         // One text of 15 MiB, masked with zeroes.
         let mut frame = vec![0x81, 0xff];
-        frame.extend_from_slice(&(SAID_BYTES as u64).to_be_bytes());
+        frame.extend_from_slice(&(SENT_BYTES as u64).to_be_bytes());
         frame.extend_from_slice(&[0; 4]);
-        strangers.push(tokio::spawn(async move {
-            let mut said = 0;
+        clients.push(tokio::spawn(async move {
+            let mut sent = 0;
             let piece = vec![b'x'; 64 << 10];
             let mut result = stream.write_all(&frame).await;
-            while result.is_ok() && said < SAID_BYTES {
+            while result.is_ok() && sent < SENT_BYTES {
                 result = stream.write_all(&piece).await;
-                said += piece.len();
+                sent += piece.len();
             }
             (result.is_err(), stream)
         }));
     }
     let mut held = Vec::new();
-    for stranger in strangers {
-        let (is_cut_off, stream) = tokio::time::timeout(PATIENCE, stranger).await.unwrap().unwrap();
-        assert!(is_cut_off, "who has no key is not listened to for {SAID_BYTES} bytes");
+    for client in clients {
+        let (is_cut_off, stream) = tokio::time::timeout(PATIENCE, client).await.unwrap().unwrap();
+        assert!(is_cut_off, "the server read {SENT_BYTES} bytes from a client without a key");
         held.push(stream);
     }
     let memory = server.memory();
@@ -451,24 +452,24 @@ async fn strangers_at_sockets_are_cut_off_and_cost_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_in_time_whatever_goes_on_and_leaves_nobody() {
+async fn the_server_ends_in_time_and_leaves_no_process_behind() {
     let server = Hostile::start().await;
     let pid_of = |name: &str| server.path(name);
     let sleeps = |name: &str| {
         format!("echo $$ > {}; trap '' HUP TERM INT; while :; do sleep 600; done", pid_of(name).display())
     };
-    // A model that says nothing.
+    // A model that never answers.
     let silent = ModelServer::start([Answer::of(Content::Events(Vec::new(), End::Silent))]);
     let id = server.conversation(&silent, &server.path("silent"), json!({})).await;
     server.say(&id);
-    // A command of an agent, and one beside all conversations.
+    // A command of an agent, and a command outside every conversation.
     let call = json!({"command": sleeps("terminal.pid")}).to_string();
     let runs = ModelServer::start([Answer::calls("", &[("c1", "terminal", &call)])]);
     let id = server.conversation(&runs, &server.path("runs"), json!({})).await;
     server.say(&id);
     let started = server.post("/api/bash/start_bash_command", json!({"command": sleeps("bash.pid")})).await;
     assert_eq!(started.0, 200);
-    // A hook that takes its time before anything is said, and one at the end.
+    // A hook that hangs before the first message, and one at the end of the session.
     let hooked = ModelServer::start([]);
     let hook =
         |name: &str| json!([{"matcher": "*", "hooks": [{"type": "command", "command": sleeps(name)}]}]);

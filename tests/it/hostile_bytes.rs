@@ -1,5 +1,5 @@
-//! Clients that take nothing, or ask for much, against `annals serve` as a process: what it holds for them is bounded in
-//! bytes, and others are served.
+//! Clients that read nothing, or ask for much, against `annals serve` as a process. The server holds a bounded number
+//! of bytes for them, and still serves other clients.
 #![cfg(all(feature = "cli", feature = "server", target_os = "linux"))]
 
 use futures_util::StreamExt as _;
@@ -17,21 +17,21 @@ use crate::support::caller::until;
 /// The size of a large event: a screenshot, or the output of a command.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// How many of them there are; bounded in nothing, one reader of all of them would take 240 MiB.
+/// The number of large events. Without a bound, one reader of all of them would take 240 MiB.
 const EVENTS: usize = 30;
 
-/// How many come while everybody listens.
+/// The number of events that are appended while clients are connected.
 const LIVE: usize = 4;
 
-/// What the server may hold, in MiB, whatever its clients do.
+/// The most memory that the server may hold, in MiB, whatever its clients do.
 const MEMORY_MAX: u64 = 300;
 
-/// With two addresses' queues full besides: it was 1,100 before they were bounded in bytes.
+/// The same with full queues for two webhook addresses, in MiB. It was 1,100 before the queues were bounded in bytes.
 const MEMORY_WITH_QUEUES_MAX: u64 = 500;
 
 const TALK: &str = "00000000-0000-4000-8000-000000000007";
 
-/// Appends an event of so many bytes; it is written by hand, as it would take longer than the server takes.
+/// Appends an event of `bytes` bytes. The JSON is written by hand, because serde would be slower than the server.
 async fn append(server: &Hostile, talk: &str, number: usize, bytes: usize) {
     let event = format!(
         r#"{{"id":"event-{number}","kind":"PauseEvent","source":"user","padding":"{}"}}"#,
@@ -42,13 +42,13 @@ async fn append(server: &Hostile, talk: &str, number: usize, bytes: usize) {
     assert_eq!(answer.status(), 200);
 }
 
-/// The ids of the events in a text, in order.
+/// The ids of the events in a JSON text, in order.
 fn ids(text: &str) -> Vec<String> {
     let found = text.split(r#""id":"event-"#).skip(1);
     found.map(|rest| format!("event-{}", rest.split('"').next().unwrap())).collect()
 }
 
-/// The text of an answer.
+/// Sends a request and returns the text of the answer.
 async fn read(server: &Hostile, method: Method, path: &str, body: Option<Value>) -> String {
     let asked = server.client.request(method, format!("{}{path}", server.url)).timeout(PATIENCE);
     let asked = asked.header("x-session-api-key", KEY).body(body.unwrap_or_default().to_string());
@@ -57,8 +57,8 @@ async fn read(server: &Hostile, method: Method, path: &str, body: Option<Value>)
     answer.text().await.unwrap()
 }
 
-/// A connection that asks, and takes no more than the beginning of the answer.
-async fn deaf(server: &Hostile, path: &str, more: &str) -> TcpStream {
+/// Opens a connection that sends a request and reads only the beginning of the answer.
+async fn stalled(server: &Hostile, path: &str, more: &str) -> TcpStream {
     let address = server.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nx-session-api-key: {KEY}\r\n{more}\r\n");
@@ -76,7 +76,7 @@ async fn deaf(server: &Hostile, path: &str, more: &str) -> TcpStream {
 const SOCKET: &str = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
                       sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
-/// The ids of the events of all pages; none of them has more bytes than it may.
+/// Reads all pages and returns the ids of their events. Asserts that no page exceeds its limit in bytes.
 async fn page_through(server: &Hostile, path: &str, next: &str, cursor: &str) -> Vec<String> {
     let (mut all, mut at) = (Vec::new(), String::new());
     loop {
@@ -99,7 +99,7 @@ async fn page_through(server: &Hostile, path: &str, next: &str, cursor: &str) ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_take_nothing_cost_little_and_keep_nobody_waiting() {
+async fn clients_that_read_nothing_cost_little_and_block_no_other_client() {
     let server = Hostile::start().await;
     for number in 0..EVENTS {
         append(&server, TALK, number, LARGE_BYTES - 1024).await;
@@ -107,40 +107,40 @@ async fn clients_that_take_nothing_cost_little_and_keep_nobody_waiting() {
     let all: Vec<String> = (0..EVENTS).map(|number| format!("event-{number}")).collect();
     let mut held = Vec::new();
     for _ in 0..20 {
-        held.push(deaf(&server, &format!("/sockets/events/{TALK}?resend_all=true"), SOCKET).await);
+        held.push(stalled(&server, &format!("/sockets/events/{TALK}?resend_all=true"), SOCKET).await);
     }
     for _ in 0..4 {
-        held.push(deaf(&server, &format!("/sockets/session/{TALK}?after_seq=-1"), SOCKET).await);
-        held.push(deaf(&server, "/sockets/bash-events", SOCKET).await);
-        held.push(deaf(&server, "/api/annals/feed?after=0", "").await);
-        held.push(deaf(&server, &format!("/api/conversations/{TALK}/events/search?limit=100"), "").await);
-        held.push(deaf(&server, &format!("/api/annals/conversations/{TALK}/events?limit=1000"), "").await);
+        held.push(stalled(&server, &format!("/sockets/session/{TALK}?after_seq=-1"), SOCKET).await);
+        held.push(stalled(&server, "/sockets/bash-events", SOCKET).await);
+        held.push(stalled(&server, "/api/annals/feed?after=0", "").await);
+        held.push(stalled(&server, &format!("/api/conversations/{TALK}/events/search?limit=100"), "").await);
+        held.push(stalled(&server, &format!("/api/annals/conversations/{TALK}/events?limit=1000"), "").await);
     }
-    // Everybody else goes on: pages, one after the other, to the last event.
+    // Other clients are served: they read page after page, up to the last event.
     let path = format!("/api/conversations/{TALK}/events/search");
     assert_eq!(page_through(&server, &path, "next_page_id", "page_id").await, all);
     let path = format!("/api/annals/conversations/{TALK}/events");
     assert_eq!(page_through(&server, &path, "next", "from").await, all);
-    // Many by their ids, in one answer.
+    // They read many events by id in one answer.
     let path = format!("/api/conversations/{TALK}/events");
     assert_eq!(ids(&read(&server, Method::GET, &path, Some(json!(all))).await), all);
-    // A socket hears everything again, and then what happens.
+    // A new socket receives all stored events, and then the new ones.
     let address = format!("{}/sockets/events/{TALK}?resend_all=true", server.url.replace("http", "ws"));
     let mut request = address.into_client_request().unwrap();
     request.headers_mut().insert("x-session-api-key", KEY.parse().unwrap());
     let (mut socket, _) = connect_async(request).await.unwrap();
-    let (mut heard, mut live): (Vec<String>, _) = (Vec::new(), 0);
-    while heard.len() < EVENTS + LIVE {
-        if heard.len() >= EVENTS && live < LIVE {
+    let (mut received, mut live): (Vec<String>, _) = (Vec::new(), 0);
+    while received.len() < EVENTS + LIVE {
+        if received.len() >= EVENTS && live < LIVE {
             append(&server, TALK, EVENTS + live, LARGE_BYTES - 1024).await;
             live += 1;
         }
-        let frame = tokio::time::timeout(PATIENCE, socket.next()).await.expect("it is not kept waiting");
+        let frame = tokio::time::timeout(PATIENCE, socket.next()).await.expect("a frame in time");
         let Message::Text(text) = frame.unwrap().unwrap() else { continue };
-        heard.extend(ids(&text));
+        received.extend(ids(&text));
     }
-    assert_eq!(heard, (0..EVENTS + LIVE).map(|number| format!("event-{number}")).collect::<Vec<_>>());
-    // A command that prints without end, beside those who listen to commands and take nothing.
+    assert_eq!(received, (0..EVENTS + LIVE).map(|number| format!("event-{number}")).collect::<Vec<_>>());
+    // A command prints very much while clients subscribe to commands and read nothing.
     let floods = json!({"command": "head -c 120000000 /dev/zero | tr '\\0' x"});
     let (status, last) = server.post("/api/bash/execute_bash_command", floods).await;
     assert_eq!((status.as_u16(), &last["exit_code"]), (200, &json!(0)));
@@ -161,7 +161,7 @@ async fn clients_that_take_nothing_cost_little_and_keep_nobody_waiting() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn webhooks_that_hang_cost_little() {
-    // It takes connections and requests, and never answers.
+    // The webhook address accepts connections and requests, and never answers.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let hanging = tokio::spawn(async move {
@@ -177,7 +177,7 @@ async fn webhooks_that_hang_cost_little() {
         let talk = format!("00000000-0000-4000-8000-0000000000{:02}", number % 8);
         append(&server, &talk, number, LARGE_BYTES).await;
     }
-    // What was appended has been handed out once a listener who came last has heard of it.
+    // Once the last subscriber has received its event, all earlier events have been handed to the webhooks.
     let talk = "00000000-0000-4000-8000-000000000099";
     append(&server, talk, 0, 10).await;
     let address = format!("{}/sockets/events/{talk}", server.url.replace("http", "ws"));

@@ -1,5 +1,5 @@
-//! What `annals serve` starts: it learns none of the server's keys, it ends with the server however that ends, and what is
-//! made on the way is nobody else's.
+//! Processes that `annals serve` starts: they get none of the server's keys, and they end with the server, however it
+//! ends. Temporary files of the server are private.
 #![cfg(all(feature = "cli", feature = "server", target_os = "linux"))]
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -17,7 +17,7 @@ use crate::support::model_server::{Answer, ModelServer};
 
 const CANARY: &str = "canary-of-the-server";
 
-/// An agent without a model's settings but those that reach nobody.
+/// An agent whose model is the test's model server, with the members of `more`.
 fn agent(model: &ModelServer, more: Value) -> Value {
     let mut agent = json!({
         "kind": "Agent",
@@ -31,7 +31,7 @@ fn agent(model: &ModelServer, more: Value) -> Value {
     agent
 }
 
-/// Puts a program before others of its name that writes down what it finds, and goes on as the other.
+/// Makes a script that runs `notes` and then the real program of its name. The path must find the script first.
 fn disguise(folder: &Path, name: &str, notes: &str) {
     let path = std::env::var("PATH").unwrap();
     let real =
@@ -47,7 +47,7 @@ fn path_with(folder: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_the_server_starts_learns_none_of_its_keys_and_ignores_no_signal() {
+async fn child_processes_get_no_keys_and_ignore_no_signal() {
     let scratch = tempfile::tempdir().unwrap();
     let (notes, programs) = (scratch.path().join("notes"), scratch.path().join("programs"));
     std::fs::create_dir(&notes).unwrap();
@@ -55,7 +55,7 @@ async fn whatever_the_server_starts_learns_none_of_its_keys_and_ignores_no_signa
         let note = notes.join(name);
         format!("{{ env; grep SigIgn /proc/self/status; }} > {0}.part && mv {0}.part {0}", note.display())
     };
-    // Git gets a few plain variables only, so it cannot say where it is.
+    // Git gets only a few plain variables, so the path of the note is written into the script.
     disguise(&programs, "git", &into("git"));
     let (keys, path) = (format!("[\"{KEY}\"]"), path_with(&programs));
     let server = Hostile::with(&[
@@ -88,17 +88,17 @@ async fn whatever_the_server_starts_learns_none_of_its_keys_and_ignores_no_signa
     });
     let id = server.conversation(&model, &work, more).await;
     server.say(&id);
-    let nobody = ModelServer::start([]);
+    let unused_model = ModelServer::start([]);
     let acp = json!({"agent": {"kind": "ACPAgent", "acp_command": ["sh", "-c", into("acp")]}});
-    let id = server.conversation(&nobody, &server.path("acp"), acp).await;
+    let id = server.conversation(&unused_model, &server.path("acp"), acp).await;
     server.say(&id);
     let route = json!({"command": into("bash")});
     assert_eq!(server.post("/api/bash/execute_bash_command", route).await.0, 200);
     let folder = work.display();
     server.get(&format!("/api/git/changes?path={folder}")).await;
     let all = ["terminal", "hook", "mcp", "acp", "skill", "bash", "git"];
-    let there = async || all.iter().all(|name| notes.join(name).exists());
-    let seen = tokio::time::timeout(PATIENCE, until(there)).await;
+    let all_written = async || all.iter().all(|name| notes.join(name).exists());
+    let seen = tokio::time::timeout(PATIENCE, until(all_written)).await;
     assert!(seen.is_ok(), "{:?}", all.map(|name| (name, notes.join(name).exists())));
     for child in all {
         let environment = std::fs::read_to_string(notes.join(child)).unwrap();
@@ -122,14 +122,14 @@ async fn a_typed_key_is_in_no_command_line_and_no_child_inherits_it() {
     let mut child = serve.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
-    let url = line.trim().rsplit_once(" on ").expect("where it is").1.to_owned();
+    let url = line.trim().rsplit_once(" on ").expect("the line has the address").1.to_owned();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let path = format!("{url}/api/conversations/count");
     assert_eq!(client.get(&path).send().await.unwrap().status(), 401);
     for key in [first, second] {
         assert_eq!(client.get(&path).header("x-session-api-key", key).send().await.unwrap().status(), 200);
     }
-    // Whatever runs here: the server under its own number, what it started, and everything else.
+    // Check every process of this machine: the server, its children and all others.
     let pid = child.id().unwrap();
     let own = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
     assert!(own.contains("serve\0--port\0"), "{own:?}");
@@ -138,28 +138,28 @@ async fn a_typed_key_is_in_no_command_line_and_no_child_inherits_it() {
         let text = String::from_utf8_lossy(&text);
         assert!(!text.contains("typed-key-"), "{text:?}");
     }
-    // Nor is it in what a command gets: its environment, and what it inherits as open.
-    let looks =
+    // A command does not get the key either: neither in its environment nor in an inherited open file.
+    let probe =
         "env; for open in /proc/self/fd/*; do [ -p \"$open\" ] && timeout 1 head -c 1000 \"$open\"; done; :";
-    let asked =
+    let request =
         client.post(format!("{url}/api/bash/execute_bash_command")).header("x-session-api-key", first);
-    let answer = asked.body(json!({"command": looks}).to_string()).send().await.unwrap();
+    let answer = request.body(json!({"command": probe}).to_string()).send().await.unwrap();
     let printed = answer.text().await.unwrap();
     assert!(printed.contains("PATH=") && !printed.contains("typed-key-"), "{printed}");
-    assert!(!printed.contains("GLIBC_TUNABLES"), "how the server keeps memory is its own affair: {printed}");
-    let said = command(folder.path(), &[]).arg("--help").output().await.unwrap();
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(said.contains("SESSION_API_KEY=$KEY annals serve") && !said.contains("--handed-keys"), "{said}");
+    assert!(!printed.contains("GLIBC_TUNABLES"), "the server's own settings are not inherited: {printed}");
+    let help = command(folder.path(), &[]).arg("--help").output().await.unwrap();
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    assert!(help.contains("SESSION_API_KEY=$KEY annals serve") && !help.contains("--handed-keys"), "{help}");
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::TERM).unwrap();
     assert!(child.wait().await.unwrap().success());
 }
 
-/// A user of no rights, for what root may not try as itself.
+/// The id of the unprivileged user `nobody`. If the test runs as root, the server runs as this user.
 const NOBODY: u32 = 65534;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_it_was_started_with_is_closed_to_its_own_user() {
-    // Root may read everything, so another user runs it there, in a folder that this one may enter.
+async fn the_servers_environment_and_memory_are_closed_to_its_own_user() {
+    // Root may read everything. So as root, the server runs as another user, in a folder that this user may enter.
     let is_root = rustix::process::geteuid().is_root();
     let folder = if is_root { tempfile::tempdir_in("/tmp") } else { tempfile::tempdir() }.unwrap();
     let program = folder.path().join("annals");
@@ -175,19 +175,20 @@ async fn what_it_was_started_with_is_closed_to_its_own_user() {
     let mut child = serve.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
-    let url = line.trim().rsplit_once(" on ").expect("where it is").1.to_owned();
+    let url = line.trim().rsplit_once(" on ").expect("the line has the address").1.to_owned();
     let pid = child.id().unwrap();
-    let looks = format!(
+    let probe = format!(
         "id -u; cat /proc/$$/environ; for f in environ mem auxv maps; do cat /proc/{pid}/$f; done 2>&1; ls /proc/{pid}/fd 2>&1"
     );
-    let asked = reqwest::Client::builder().no_proxy().build().unwrap();
-    let asked = asked.post(format!("{url}/api/bash/execute_bash_command")).header("x-session-api-key", KEY);
-    let answer = asked.body(json!({"command": looks}).to_string()).send().await.unwrap();
+    let request = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request =
+        request.post(format!("{url}/api/bash/execute_bash_command")).header("x-session-api-key", KEY);
+    let answer = request.body(json!({"command": probe}).to_string()).send().await.unwrap();
     let printed = answer.text().await.unwrap();
     let user = if is_root { NOBODY } else { rustix::process::geteuid().as_raw() };
     assert!(
         printed.contains(&format!("{user}\\n")) && printed.contains("PATH="),
-        "it looked, as the same user: {printed}"
+        "the command must run as the same user: {printed}"
     );
     assert_eq!(printed.matches("Permission denied").count(), 5, "{printed}");
     assert!(!printed.contains(KEY) && !printed.contains(CANARY), "{printed}");
@@ -195,21 +196,21 @@ async fn what_it_was_started_with_is_closed_to_its_own_user() {
     assert!(child.wait().await.unwrap().success());
 }
 
-/// Whether a process lives whose number is in a file.
-fn lives(file: &Path) -> bool {
+/// Returns whether the process whose id is in a file is alive.
+fn is_alive(file: &Path) -> bool {
     let pid = std::fs::read_to_string(file).unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_server_started_ends_with_it_however_it_ends() {
+async fn child_processes_end_with_the_server_however_it_ends() {
     for signal in [Signal::KILL, Signal::TERM] {
         let server = Hostile::start().await;
         let pids = server.path("pids");
         std::fs::create_dir(&pids).unwrap();
         let file = |name: &str| pids.join(name);
-        // In a session of its own, deaf to all that it may be deaf to.
+        // `stays` ignores the signals that can be ignored. `leaves` starts such a process in a session of its own.
         let stays = |name: &str| {
             let file = file(name).display().to_string();
             format!(
@@ -237,19 +238,19 @@ async fn what_the_server_started_ends_with_it_however_it_ends() {
             .conversation(&model, &server.path("work"), json!({"hook_config": {"UserPromptSubmit": hook}}))
             .await;
         server.say(&talks);
-        let nobody = ModelServer::start([]);
-        let with_server = json!({"agent": agent(&nobody, json!({"mcp_config": servers}))});
-        let waits = server.conversation(&nobody, &server.path("mcp"), with_server).await;
+        let unused_model = ModelServer::start([]);
+        let with_server = json!({"agent": agent(&unused_model, json!({"mcp_config": servers}))});
+        let waits = server.conversation(&unused_model, &server.path("mcp"), with_server).await;
         server.say(&waits);
         for command in [stays("bash"), leaves("bash-left")] {
             let started = server.post("/api/bash/start_bash_command", json!({"command": command})).await;
             assert_eq!(started.0, 200);
         }
         let all = ["bash", "bash-left", "terminal", "terminal-left", "hook-left", "mcp"];
-        let there = async || all.iter().all(|name| file(name).exists());
-        let seen = tokio::time::timeout(PATIENCE, until(there)).await;
+        let all_written = async || all.iter().all(|name| file(name).exists());
+        let seen = tokio::time::timeout(PATIENCE, until(all_written)).await;
         assert!(seen.is_ok(), "{:?}", all.map(|name| (name, file(name).exists())));
-        assert!(all.iter().all(|name| lives(&file(name))));
+        assert!(all.iter().all(|name| is_alive(&file(name))));
         let copies: Vec<(&str, PathBuf)> = all.iter().map(|name| (*name, file(name))).collect();
         if signal == Signal::TERM {
             let kept = tempfile::tempdir().unwrap();
@@ -257,12 +258,12 @@ async fn what_the_server_started_ends_with_it_however_it_ends() {
                 copies.iter().map(|(name, file)| (*name, copied(file, kept.path()))).collect();
             server.end().await;
             for (name, file) in &copies {
-                assert!(!lives(file), "{name} is still there");
+                assert!(!is_alive(file), "{name} is still alive");
             }
         } else {
             kill_process(Pid::from_raw(server.child.id().unwrap().cast_signed()).unwrap(), signal).unwrap();
-            // Nobody is left who could say when.
-            until(async || copies.iter().all(|(_, file)| !lives(file))).await;
+            // No process is left that could report when they end.
+            until(async || copies.iter().all(|(_, file)| !is_alive(file))).await;
         }
     }
 }
@@ -274,7 +275,7 @@ fn copied(file: &Path, folder: &Path) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_is_stopped_leaves_nobody() {
+async fn a_stopped_command_leaves_no_process() {
     let server = Hostile::start().await;
     let file = server.path("left");
     let left = format!("trap '' TERM; echo $$ > {0}.part; mv {0}.part {0}; exec sleep 600", file.display());
@@ -284,17 +285,17 @@ async fn a_command_that_is_stopped_leaves_nobody() {
     let id = started["id"].as_str().unwrap();
     let (status, _) = server.post(&format!("/api/bash/bash_commands/{id}/stop"), json!({})).await;
     assert_eq!(status, 200);
-    until(async || !lives(&file)).await;
+    until(async || !is_alive(&file)).await;
     server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_made_for_a_download_is_private_whatever_the_umask() {
+async fn temporary_files_of_a_download_are_private_whatever_the_umask() {
     let scratch = tempfile::tempdir().unwrap();
     let (temporary, programs) = (scratch.path().join("tmp"), scratch.path().join("programs"));
     std::fs::create_dir(&temporary).unwrap();
     let notes = scratch.path().join("notes");
-    // Who may enter what is there while it is made, down to what nobody else can reach.
+    // Records the modes while the download is made. The top level is enough: other users cannot enter a private folder.
     let look = format!(
         "find {} -mindepth 1 -maxdepth 1 -printf '%m %f\\n' >> {}",
         temporary.display(),
@@ -313,27 +314,27 @@ async fn what_is_made_for_a_download_is_private_whatever_the_umask() {
     let mut child = shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
-    let url = line.trim().rsplit_once(" on ").expect("where it is").1.to_owned();
+    let url = line.trim().rsplit_once(" on ").expect("the line has the address").1.to_owned();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let get = async |path: &str| {
-        let asked = client.get(format!("{url}{path}")).header("x-session-api-key", KEY).timeout(PATIENCE);
-        let answer = asked.send().await.unwrap();
+        let request = client.get(format!("{url}{path}")).header("x-session-api-key", KEY).timeout(PATIENCE);
+        let answer = request.send().await.unwrap();
         (answer.status().as_u16(), answer.bytes().await.unwrap().len())
     };
-    // A conversation that takes a while to write.
+    // A large conversation, so that writing it takes a while.
     let talk = "00000000-0000-4000-8000-000000000001";
     let event = |n: usize| json!({"id": format!("event-{n}"), "kind": "PauseEvent", "source": "user", "x": "y".repeat(2000)});
     let events: Value = (0..2000).map(event).collect();
-    let asked =
+    let request =
         client.post(format!("{url}/api/annals/conversations/{talk}/events")).header("x-session-api-key", KEY);
-    assert_eq!(asked.body(events.to_string()).send().await.unwrap().status(), 200);
-    // Everything that is there while an answer is made, seen at least once.
+    assert_eq!(request.body(events.to_string()).send().await.unwrap().status(), 200);
+    // Checks every file that exists while the answer is made. At least one must be seen.
     let watched = async |path: String| {
         let (ended, seen) = (AtomicBool::new(false), AtomicUsize::new(0));
         let watching = async {
             while !ended.load(Ordering::Relaxed) {
                 for entry in std::fs::read_dir(&temporary).unwrap().flatten() {
-                    // What is gone by now cannot be looked at.
+                    // The file may have been removed meanwhile.
                     if let Ok(found) = entry.metadata() {
                         assert_eq!(found.mode() & 0o077, 0, "{:?}", entry.path());
                         seen.fetch_add(1, Ordering::Relaxed);
@@ -349,12 +350,12 @@ async fn what_is_made_for_a_download_is_private_whatever_the_umask() {
         };
         let ((), (status, bytes)) = tokio::join!(watching, asking);
         assert!(status == 200 && bytes > 4_000_000, "{path}: {status}, {bytes} bytes");
-        assert!(seen.load(Ordering::Relaxed) > 0, "{path} was seen while it was made");
+        assert!(seen.load(Ordering::Relaxed) > 0, "no temporary file of {path} was seen");
     };
     watched(format!("/api/file/download-trajectory/{talk}")).await;
     let work = scratch.path().join("work");
     std::fs::create_dir(&work).unwrap();
-    // What does not become smaller.
+    // Random content, which cannot be compressed.
     let mut state = 1_u64;
     let mut noise = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -370,13 +371,13 @@ async fn what_is_made_for_a_download_is_private_whatever_the_umask() {
     assert!(status == 200 && bytes > 0, "{status}");
     let notes = std::fs::read_to_string(&notes).unwrap();
     assert!(notes.lines().count() >= 1 && notes.lines().all(|line| line.starts_with("700 ")), "{notes}");
-    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "nothing stays");
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "no temporary file is left");
     kill_process(Pid::from_raw(child.id().unwrap().cast_signed()).unwrap(), Signal::TERM).unwrap();
     assert!(child.wait().await.unwrap().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_being_made_for_a_download_goes_with_the_server_however_it_ends() {
+async fn temporary_files_of_a_download_are_removed_however_the_server_ends() {
     for signal in [Signal::KILL, Signal::TERM] {
         let scratch = tempfile::tempdir().unwrap();
         let temporary = scratch.path().join("tmp");
@@ -391,8 +392,11 @@ async fn what_was_being_made_for_a_download_goes_with_the_server_however_it_ends
         let (status, answer) = server.post(&format!("/api/annals/conversations/{talk}/events"), events).await;
         assert_eq!(status, 200, "{answer}");
         let path = format!("{}/api/file/download-trajectory/{talk}", server.url);
-        let asked = server.client.get(path).header("x-session-api-key", KEY).send();
-        let asking = tokio::spawn(async move { drop(asked.await) });
+        // One download may end before the folder is checked, so the downloads are repeated until the server ends.
+        let client = server.client.clone();
+        let asking = tokio::spawn(async move {
+            while client.get(&path).header("x-session-api-key", KEY).send().await.is_ok() {}
+        });
         until(async || left() > 0).await;
         kill_process(Pid::from_raw(server.child.id().unwrap().cast_signed()).unwrap(), signal).unwrap();
         server.child.wait().await.unwrap();

@@ -1,4 +1,4 @@
-//! Files with names and sizes that no agent would choose: each goes out as it came in, or is told and left out.
+//! Files with hostile names and sizes. Each is exported as it was imported, or it is left out and reported.
 #![cfg(unix)]
 
 use std::ffi::OsStr;
@@ -21,11 +21,12 @@ fn import_one(store: &Store, path: &Path) -> (ConversationId, ImportReport) {
     let mut reports = Importer::new(store, ImportOptions::default()).import(path, &mut |_| ()).unwrap();
     assert_eq!(reports.len(), 1, "{reports:?}");
     let report = reports.remove(0);
-    (report.id.clone().expect("it was taken in"), report)
+    (report.id.clone().expect("the conversation was imported"), report)
 }
 
-/// Writes `folder` as one conversation's, takes it in and writes it out; answers both, and what was told.
-fn there_and_back(name: &str, tree: &Tree) -> (Tree, ImportReport) {
+/// Writes `tree` as the folder of a conversation, imports it and exports it. Returns the exported tree and the import's
+/// report.
+fn round_trip(name: &str, tree: &Tree) -> (Tree, ImportReport) {
     let scratch = Scratch::new();
     folder::write(&scratch.path("in").join(name), tree);
     let store = Store::in_memory(&still()).unwrap();
@@ -46,7 +47,7 @@ fn talk() -> Tree {
     tree
 }
 
-/// Names that some system or program takes for something else.
+/// Names with a special meaning in some system or program.
 const NAMES: &[&str] = &[
     "back\\slash",
     "\\",
@@ -84,22 +85,22 @@ const NAMES: &[&str] = &[
 ];
 
 #[test]
-fn a_file_of_any_name_goes_out_as_it_came_in() {
+fn a_file_with_any_name_is_exported_as_it_was_imported() {
     let long = ["x".repeat(255), "\u{1f600}".repeat(63), "\\".repeat(255)];
     for name in NAMES.iter().copied().chain(long.iter().map(String::as_str)) {
         let mut tree = talk();
         for place in [name.to_owned(), format!("events/{name}"), format!("kept/{name}/{name}")] {
             tree.insert(place, name.as_bytes().to_vec());
         }
-        let (back, _) = there_and_back("talk", &tree);
+        let (back, _) = round_trip("talk", &tree);
         assert_same(&back, &tree);
     }
 }
 
 #[test]
-fn a_conversation_in_a_folder_of_any_name_goes_out_as_it_came_in() {
+fn a_conversation_in_a_folder_with_any_name_is_exported_as_it_was_imported() {
     for name in NAMES {
-        let (back, _) = there_and_back(name, &talk());
+        let (back, _) = round_trip(name, &talk());
         assert_same(&back, &talk());
     }
 }
@@ -108,19 +109,19 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 
     #[test]
-    fn so_does_one_of_random_characters(names in prop::collection::btree_set("[^/\u{0}]{1,40}", 1..6)) {
+    fn files_with_random_names_are_exported_as_imported(names in prop::collection::btree_set("[^/\u{0}]{1,40}", 1..6)) {
         let mut tree = talk();
         for name in names.iter().filter(|name| !matches!(name.as_str(), "." | "..") && name.len() <= 255) {
             tree.entry(format!("beside/{name}")).or_insert_with(|| name.as_bytes().to_vec());
         }
-        let (back, report) = there_and_back("talk", &tree);
+        let (back, report) = round_trip("talk", &tree);
         prop_assert_eq!(report.problems, []);
         assert_same(&back, &tree);
     }
 }
 
 #[test]
-fn a_name_that_is_no_text_is_told_wherever_it_stands() {
+fn a_name_that_is_not_utf8_is_reported_at_every_place() {
     let scratch = Scratch::new();
     let home = scratch.path("in/talk");
     folder::write(&home, &talk());
@@ -129,26 +130,26 @@ fn a_name_that_is_no_text_is_told_wherever_it_stands() {
     folder::write(&scratch.path("in").join(odd), &talk());
     let store = Store::in_memory(&still()).unwrap();
     let (_, report) = import_one(&store, &scratch.path("in"));
-    let told: Vec<_> = report.problems.iter().map(|problem| problem.action.as_str()).collect();
-    assert_eq!(told, ["left out"], "{report:?}");
+    let actions: Vec<_> = report.problems.iter().map(|problem| problem.action.as_str()).collect();
+    assert_eq!(actions, ["left out"], "{report:?}");
     let ignored = discover(&scratch.path("in"), None).unwrap().ignored;
     assert_eq!(ignored, [scratch.path("in").join(odd)]);
 }
 
-/// A file that is as large as it says and takes no room.
-fn hollow(path: &Path, bytes: u64) {
+/// Creates a file of this size that takes no space on the disk.
+fn sparse_file(path: &Path, bytes: u64) {
     fs::File::create(path).unwrap().set_len(bytes).unwrap();
 }
 
 #[test]
-fn what_is_larger_than_its_kind_may_be_is_told_and_keeps_nothing_else_out() {
+fn too_large_files_are_reported_and_the_other_files_are_imported() {
     let huge = 600 << 20;
     type Harm = fn(&Path, u64);
     let harms: &[(&str, Harm)] = &[
-        ("a file beside", |home, huge| hollow(&home.join("core"), huge)),
-        ("a file among the events", |home, huge| hollow(&home.join("events/event-00001-x.json"), huge)),
-        ("a base state", |home, huge| hollow(&home.join("base_state.json"), huge)),
-        ("a meta file", |home, huge| hollow(&home.join("meta.json"), huge)),
+        ("a file beside", |home, huge| sparse_file(&home.join("core"), huge)),
+        ("a file among the events", |home, huge| sparse_file(&home.join("events/event-00001-x.json"), huge)),
+        ("a base state", |home, huge| sparse_file(&home.join("base_state.json"), huge)),
+        ("a meta file", |home, huge| sparse_file(&home.join("meta.json"), huge)),
     ];
     for (what, harm) in harms {
         let scratch = Scratch::new();
@@ -161,14 +162,14 @@ fn what_is_larger_than_its_kind_may_be_is_told_and_keeps_nothing_else_out() {
         assert!(report.problems.iter().any(|problem| problem.action == "left out"), "{what}: {report:?}");
         assert!(store.attachments(&id).unwrap().iter().all(|file| file.bytes < huge), "{what}");
         Exporter::new(&store, Format::OpenHands).export(&id, &scratch.path("out"), &mut |_| ()).unwrap();
-        // Again is nothing new.
+        // A second import adds no event.
         let (_, again) = import_one(&store, &scratch.path("in"));
         assert_eq!(again.added, 0, "{what}");
     }
 }
 
 #[test]
-fn what_a_meta_file_brings_into_the_catalogue_is_bounded() {
+fn values_of_a_meta_file_are_bounded_in_the_catalogue() {
     let long = |bytes: usize| "x".repeat(bytes + 1);
     let texts = [
         ("title", format!("\"{}\"", long(TITLE_BYTES_MAX))),
@@ -188,10 +189,10 @@ fn what_a_meta_file_brings_into_the_catalogue_is_bounded() {
         assert!(report.problems.iter().any(|problem| problem.path == "meta.json"), "{member}: {report:?}");
         let row = store.conversation(&id).unwrap();
         assert!(format!("{row:?}").len() < 2000, "{member}");
-        let (back, _) = there_and_back("talk", &tree);
+        let (back, _) = round_trip("talk", &tree);
         assert_same(&back, &tree);
     }
-    // The same by way of the base state.
+    // The same for values of the base state.
     let mut tree = talk();
     let tags = format!("{{\"tags\":{{\"a\":\"{}\"}}}}", long(TAGS_BYTES_MAX));
     tree.insert("base_state.json".into(), tags.into_bytes());
@@ -203,8 +204,8 @@ fn what_a_meta_file_brings_into_the_catalogue_is_bounded() {
     assert_sound(&store);
 }
 
-/// What takes a file's place for a moment: a pipe that nothing writes to, a device that never ends, nothing.
-fn take_the_place(path: &Path, aside: &Path, round: usize) {
+/// Replaces a file for a moment by a pipe without a writer, by an endless device or by a link to a missing file.
+fn replace_for_a_moment(path: &Path, aside: &Path, round: usize) {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     let (kept, other) = (aside.join("kept"), aside.join("other"));
@@ -219,9 +220,9 @@ fn take_the_place(path: &Path, aside: &Path, round: usize) {
     fs::rename(&kept, path).unwrap();
 }
 
-/// Every kind of file that an import reads, in the format that reads it.
+/// The folder has every kind of file that an import reads, in all its formats.
 #[test]
-fn what_takes_the_place_of_a_file_while_it_is_read_is_not_waited_for() {
+fn an_import_does_not_wait_if_a_file_is_replaced_while_it_is_read() {
     const ROUNDS: usize = 30;
     const PATIENCE: Duration = Duration::from_secs(300);
     let scratch = Scratch::new();
@@ -235,11 +236,11 @@ fn what_takes_the_place_of_a_file_while_it_is_read_is_not_waited_for() {
     let files: Vec<_> = folder::read(&whole).into_keys().map(|name| whole.join(name)).collect();
     let (done, finished) = channel::<()>();
     let reads = whole.clone();
-    // On its own, so that one that waits for ever does not keep the test from saying so.
+    // The import has its own thread, so that the test can report an import that waits for ever.
     let reader = std::thread::spawn(move || {
         for _ in 0..ROUNDS {
             let store = Store::in_memory(&still()).unwrap();
-            // It may find nothing that it knows, or a file that cannot be read: both are answers.
+            // The import may find no known format or an unreadable file. It must only end.
             let _answer = Importer::new(&store, ImportOptions::default()).import(&reads, &mut |_| ());
             assert_sound(&store);
         }
@@ -250,8 +251,8 @@ fn what_takes_the_place_of_a_file_while_it_is_read_is_not_waited_for() {
         if matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
             break;
         }
-        assert!(begun.elapsed() < PATIENCE, "an import waits for what is in the place of a file");
-        take_the_place(&files[round % files.len()], &aside, round / files.len() + round);
+        assert!(begun.elapsed() < PATIENCE, "an import waits for the replacement of a file");
+        replace_for_a_moment(&files[round % files.len()], &aside, round / files.len() + round);
     }
     reader.join().unwrap();
     let store = Store::in_memory(&still()).unwrap();

@@ -1,4 +1,4 @@
-//! Models asked through chat completions, against a server that speaks them.
+//! Models behind the chat completions interface, against a test server that implements it.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::model_server::{Answer, ModelServer, Said};
 
-/// A client that asks `server`, with more settings as members of an object.
+/// Returns a client of `server`. `more` is an object with further settings.
 pub fn client(server: &ModelServer, model: &str, more: serde_json::Value) -> Client {
     let mut settings = json!({
         "model": model, "api_key": "sk-test-key", "base_url": format!("{}/v1", server.url()),
@@ -30,14 +30,14 @@ pub async fn ask(client: &Client) -> Result<Reply, LlmError> {
     client.complete(hello(), Call::new(&CancellationToken::new())).await
 }
 
-/// The reply, and what was told of it on its way.
+/// Returns the reply, and the deltas that arrived before it.
 pub async fn listen(client: &Client) -> (Result<Reply, LlmError>, Vec<Delta>) {
-    let told = Mutex::new(Vec::new());
-    let tell = |delta| told.lock().unwrap().push(delta);
+    let deltas = Mutex::new(Vec::new());
+    let collect = |delta| deltas.lock().unwrap().push(delta);
     let cancel = CancellationToken::new();
-    let call = Call { on_delta: Some(&tell), ..Call::new(&cancel) };
+    let call = Call { on_delta: Some(&collect), ..Call::new(&cancel) };
     let reply = client.complete(hello(), call).await;
-    (reply, told.into_inner().unwrap())
+    (reply, deltas.into_inner().unwrap())
 }
 
 fn everything() -> Said {
@@ -78,7 +78,7 @@ fn assert_everything(reply: &Reply) {
 }
 
 #[tokio::test]
-async fn a_whole_reply_keeps_all_that_it_says() {
+async fn a_whole_reply_keeps_all_its_parts() {
     let server = ModelServer::start([Answer::said(everything())]);
     let reply = ask(&client(&server, "openai/gpt-4o", json!({}))).await.unwrap();
     assert_everything(&reply);
@@ -88,26 +88,26 @@ async fn a_whole_reply_keeps_all_that_it_says() {
 }
 
 #[tokio::test]
-async fn a_streamed_reply_is_the_same_and_is_told_on_its_way() {
+async fn a_streamed_reply_is_the_same_and_arrives_in_deltas() {
     let server = ModelServer::start([Answer::said(everything())]);
     let client = client(&server, "openai/gpt-4o", json!({ "stream": true }));
-    let (reply, told) = listen(&client).await;
+    let (reply, deltas) = listen(&client).await;
     assert_everything(&reply.unwrap());
     let mut text = String::new();
     let mut reasoning = String::new();
-    for delta in &told {
+    for delta in &deltas {
         match delta {
             Delta::Text(piece) => text.push_str(piece),
             Delta::Reasoning(piece) => reasoning.push_str(piece),
-            Delta::Restart => panic!("nothing began again"),
+            Delta::Restart => panic!("the stream restarted"),
         }
     }
-    assert_eq!((&*text, &*reasoning, told.len()), ("Well, é.", "Let me see.", 4));
+    assert_eq!((&*text, &*reasoning, deltas.len()), ("Well, é.", "Let me see.", 4));
     assert_eq!(server.seen()[0].body["stream_options"], json!({ "include_usage": true }));
 }
 
 #[tokio::test]
-async fn nobody_listening_nothing_is_streamed() {
+async fn without_a_callback_nothing_is_streamed() {
     let server = ModelServer::start([Answer::text("whole")]);
     let reply = ask(&client(&server, "openai/gpt-4o", json!({ "stream": true }))).await.unwrap();
     assert_eq!(reply.message.content, [Content::text("whole")]);
@@ -115,7 +115,7 @@ async fn nobody_listening_nothing_is_streamed() {
 }
 
 #[tokio::test]
-async fn calls_without_words_are_calls_without_content() {
+async fn calls_without_text_have_no_content() {
     let server = ModelServer::start([]);
     server.push(Answer::calls("", &[("call_1", "think", "{}")]));
     let message = ask(&client(&server, "openai/gpt-4o", json!({}))).await.unwrap().message;
@@ -124,26 +124,26 @@ async fn calls_without_words_are_calls_without_content() {
 
 #[tokio::test]
 async fn costs_come_from_the_header_the_settings_or_the_table() {
-    let said =
+    let answer =
         || Answer::said(Said { text: Some("x".to_owned()), usage: [1000, 10, 0, 0, 0], ..Said::default() });
     let server = ModelServer::start([
-        said().header("x-litellm-response-cost", "0.125"),
-        said(),
-        said(),
-        said(),
-        said(),
+        answer().header("x-litellm-response-cost", "0.125"),
+        answer(),
+        answer(),
+        answer(),
+        answer(),
     ]);
-    let asked = |model: &str, more| {
+    let cost_with = |model: &str, more| {
         let client = client(&server, model, more);
         async move { ask(&client).await.unwrap().cost }
     };
-    assert_eq!(asked("openai/gpt-4o", json!({})).await, Some(0.125));
+    assert_eq!(cost_with("openai/gpt-4o", json!({})).await, Some(0.125));
     let own = json!({ "input_cost_per_token": 0.001, "output_cost_per_token": 0.01 });
-    assert_eq!(asked("openai/mine", own).await, Some(1.1));
-    assert_eq!(asked("openai/gpt-4o", json!({})).await, Some(0.0026));
-    assert_eq!(asked("openai/mine", json!({})).await, None);
+    assert_eq!(cost_with("openai/mine", own).await, Some(1.1));
+    assert_eq!(cost_with("openai/gpt-4o", json!({})).await, Some(0.0026));
+    assert_eq!(cost_with("openai/mine", json!({})).await, None);
     let canonical = json!({ "model_canonical_name": "gpt-4o" });
-    assert_eq!(asked("litellm_proxy/alias", canonical).await, Some(0.0026));
+    assert_eq!(cost_with("litellm_proxy/alias", canonical).await, Some(0.0026));
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn odd_replies_of_local_servers_are_read() {
 }
 
 #[tokio::test]
-async fn a_model_without_tools_calls_them_in_words() {
+async fn a_model_without_native_tool_calls_writes_them_as_text() {
     let tools = || {
         let parameters =
             r#"{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}"#;

@@ -1,4 +1,4 @@
-//! What a client does around a call: pictures that it brings along, keys that it renews, records that it leaves.
+//! What a client does around a call: it fetches pictures, renews keys and records calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,7 +37,7 @@ fn sent_picture(server: &ModelServer, request: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_picture_is_fetched_once_and_sent_along() {
+async fn a_picture_is_fetched_once_and_sent_inline() {
     let pictures = ModelServer::start([
         Answer { status: 302, ..Answer::of(Sent::Text(String::new())) }.header("location", "/there"),
         Answer::of(Sent::Text("PNG!".to_owned())).header("content-type", "image/png; charset=x"),
@@ -56,14 +56,14 @@ async fn a_picture_is_fetched_once_and_sent_along() {
 }
 
 #[tokio::test]
-async fn a_picture_that_may_not_or_cannot_be_fetched_stays_an_address() {
+async fn a_picture_that_may_not_or_cannot_be_fetched_is_sent_as_its_address() {
     let pictures = ModelServer::start([Answer::text("no picture"), Answer::error(404, "gone")]);
     let server = ModelServer::start([Answer::text("a"), Answer::text("b"), Answer::text("c")]);
     let more = json!({ "inline_image_urls": true });
     let url = format!("{}/x.png", pictures.url());
     let careful = client(&server, more.clone(), |_| {});
     ask(&careful, picture(url.clone())).await.unwrap();
-    assert!(pictures.seen().is_empty(), "this machine was asked");
+    assert!(pictures.seen().is_empty(), "a server on this machine was asked");
     let trusting = client(&server, more, |options| options.private_pictures = true);
     for _ in 0..2 {
         ask(&trusting, picture(url.clone())).await.unwrap();
@@ -71,6 +71,55 @@ async fn a_picture_that_may_not_or_cannot_be_fetched_stays_an_address() {
     for request in 0..3 {
         assert_eq!(sent_picture(&server, request), url);
     }
+}
+
+#[tokio::test]
+async fn gemini_receives_the_real_type_of_a_picture_or_no_type() {
+    let pictures = ModelServer::start([
+        Answer::of(Sent::Text("GIF89a, a picture".to_owned())).header("content-type", "binary/octet-stream"),
+        Answer::of(Sent::Text("GIF89a, a picture".to_owned())).header("content-type", "image/png"),
+        Answer::of(Sent::Text("not a picture".to_owned())).header("content-type", "binary/octet-stream"),
+    ]);
+    let server = ModelServer::start(vec![Answer::text("ok"); 7]);
+    let more = json!({ "model": "gemini/gemini-2.5-pro", "base_url": server.url() });
+    let careful = client(&server, more.clone(), |_| {});
+    let trusting = client(&server, more, |options| options.private_pictures = true);
+    let here = |name: &str| format!("{}/{name}", pictures.url());
+    let inline = |kind: &str, data: &str| json!({ "inline_data": { "mime_type": kind, "data": data } });
+    let file = |uri: &str| json!({ "file_data": { "file_uri": uri } });
+    let jpeg = "/9j/4AAQSkZJRgABAQAAAQ==";
+    let gif = "R0lGODlhLCBhIHBpY3R1cmU=";
+    let cases = [
+        (&careful, format!("data:image/png;base64,{jpeg}"), inline("image/jpeg", jpeg)),
+        (
+            &careful,
+            "https://a.example/x.PNG?size=1".to_owned(),
+            json!({ "file_data": { "mime_type": "image/png", "file_uri": "https://a.example/x.PNG?size=1" } }),
+        ),
+        (&careful, "gs://bucket/x".to_owned(), file("gs://bucket/x")),
+        (&careful, here("own"), file(&here("own"))),
+        (&trusting, here("one"), inline("image/gif", gif)),
+        (&trusting, here("two.png"), inline("image/gif", gif)),
+        (&trusting, here("three"), file(&here("three"))),
+    ];
+    for (number, (client, url, expected)) in cases.into_iter().enumerate() {
+        ask(client, picture(url.clone())).await.unwrap();
+        assert_eq!(server.seen()[number].body["contents"][0]["parts"][0], expected, "{url}");
+    }
+    let asked: Vec<String> = pictures.seen().into_iter().map(|seen| seen.path).collect();
+    assert_eq!(asked, ["/one", "/two.png", "/three"]);
+}
+
+#[tokio::test]
+async fn a_custom_tokenizer_is_kept_and_changes_no_count() {
+    let server = ModelServer::start(Vec::new());
+    let (usual, own) = (
+        client(&server, json!({}), |_| {}),
+        client(&server, json!({ "custom_tokenizer": "somewhere/a-tokenizer" }), |_| {}),
+    );
+    let messages = [Message::new(Role::User, vec![Content::text("How many tokens are these few words?")])];
+    assert_eq!(own.count_tokens(&messages, &[]), usual.count_tokens(&messages, &[]));
+    assert!(own.settings().to_plain_json().contains(r#""custom_tokenizer":"somewhere/a-tokenizer""#));
 }
 
 #[tokio::test]
@@ -89,7 +138,7 @@ async fn a_refused_key_is_renewed_once() {
 }
 
 #[tokio::test]
-async fn calls_leave_records_without_keys_where_the_settings_ask_for_them() {
+async fn calls_are_recorded_without_keys_if_the_settings_require_it() {
     let server =
         ModelServer::start([Answer::text("hi"), Answer::error(400, "bad sk-old-key"), Answer::text("hi")]);
     let logs = Arc::new(Mutex::new(Vec::new()));
@@ -117,7 +166,7 @@ async fn calls_leave_records_without_keys_where_the_settings_ask_for_them() {
 }
 
 #[tokio::test]
-async fn a_proxy_tells_of_its_models() {
+async fn the_limits_and_prices_of_a_model_are_read_from_a_proxy() {
     let info = json!({ "data": [{ "model_name": "alias", "litellm_params": { "model": "x/y" }, "model_info": {
         "max_input_tokens": 50_000, "supports_vision": true,
         "input_cost_per_token": 0.5, "output_cost_per_token": 1.0,
@@ -139,7 +188,7 @@ async fn a_proxy_tells_of_its_models() {
     assert_eq!(ask(&client, Content::text("x")).await.unwrap().cost, Some(7.0));
     let seen = &server.seen()[0];
     assert_eq!((&*seen.path, seen.header("authorization")), ("/v1/model/info", Some("Bearer sk-1")));
-    // A proxy that says nothing is no failure.
+    // A proxy that does not describe its models is no error.
     let models = annals::llm::Models::default().with_proxy(&settings, &transport).await;
     let client = Client::new(settings, &ClientOptions { models, ..ClientOptions::new(transport) }).unwrap();
     assert_eq!(client.input_tokens_max(), None);

@@ -1,4 +1,4 @@
-//! Models that fail: every failure is told by its kind, is bounded, and says no secret.
+//! Models that fail. Every failure is reported with its kind, is bounded, and contains no secret.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn event(delta: serde_json::Value) -> String {
 }
 
 #[tokio::test]
-async fn a_passing_failure_is_tried_again_and_a_lasting_one_is_not() {
+async fn a_transient_failure_is_retried_and_a_permanent_failure_is_not() {
     let server = ModelServer::start([
         Answer::error(500, "oops"),
         Answer::error(429, "slow down").header("retry-after", "0"),
@@ -31,7 +31,7 @@ async fn a_passing_failure_is_tried_again_and_a_lasting_one_is_not() {
 }
 
 #[tokio::test]
-async fn tries_end_with_the_last_failure() {
+async fn exhausted_retries_return_the_last_failure() {
     let server =
         ModelServer::start([Answer::error(500, "one"), Answer::error(502, "two"), Answer::text("late")]);
     let error = ask(&client(&server, "openai/gpt-4o", json!({ "num_retries": 2 }))).await.unwrap_err();
@@ -39,7 +39,7 @@ async fn tries_end_with_the_last_failure() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_failure_of_the_service() {
+async fn an_unreachable_provider_is_a_service_failure() {
     let server = ModelServer::start([]);
     let client = client(&server, "openai/gpt-4o", json!({ "num_retries": 2 }));
     drop(server);
@@ -58,18 +58,18 @@ async fn no_answer_in_time_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn a_stream_that_falls_silent_is_a_timeout_and_begins_again() {
+async fn a_silent_stream_times_out_and_restarts() {
     let begun = vec![event(json!({ "content": "Once" }))];
     let server = ModelServer::start([Answer::of(Content::Events(begun, End::Silent)), Answer::text("Whole")]);
     let more = json!({ "stream": true, "stream_idle_timeout": 3, "num_retries": 2 });
-    let (reply, told) = listen(&client(&server, "openai/gpt-4o", more)).await;
+    let (reply, deltas) = listen(&client(&server, "openai/gpt-4o", more)).await;
     assert_eq!(reply.unwrap().message.content, [annals::event::Content::text("Whole")]);
     let text = |text: &str| Delta::Text(text.to_owned());
-    assert_eq!(told, [text("Once"), Delta::Restart, text("Wh"), text("ole")]);
+    assert_eq!(deltas, [text("Once"), Delta::Restart, text("Wh"), text("ole")]);
 }
 
 #[tokio::test]
-async fn a_torn_stream_is_a_failure_of_the_service() {
+async fn a_truncated_stream_is_a_service_failure() {
     for end in [End::Broken, End::Whole] {
         let pieces = vec![event(json!({ "content": "Once upon" }))];
         let server = ModelServer::start([Answer::of(Content::Events(pieces, end))]);
@@ -80,7 +80,7 @@ async fn a_torn_stream_is_a_failure_of_the_service() {
 }
 
 #[tokio::test]
-async fn a_call_ends_when_the_caller_says_so() {
+async fn a_call_ends_when_the_caller_cancels_it() {
     for (answer, stream) in [
         (Answer::of(Content::Events(vec![event(json!({ "content": "On" }))], End::Silent)), true),
         (Answer::text("late").delay(Duration::from_secs(600)), false),
@@ -90,18 +90,17 @@ async fn a_call_ends_when_the_caller_says_so() {
         let more = json!({ "stream": stream, "retry_max_wait": 600, "num_retries": 3, "timeout": null });
         let client = client(&server, "openai/gpt-4o", more);
         let cancel = CancellationToken::new();
-        let (told, heard) = tokio::sync::mpsc::unbounded_channel();
-        let tell = move |delta| told.send(delta).unwrap();
-        let asked = client.complete(hello(), Call { on_delta: Some(&tell), ..Call::new(&cancel) });
-        let mut heard = heard;
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        let forward = move |delta| sender.send(delta).unwrap();
+        let call = client.complete(hello(), Call { on_delta: Some(&forward), ..Call::new(&cancel) });
         let end = async {
             server.arrived(1).await;
             if stream {
-                assert_eq!(heard.recv().await, Some(Delta::Text("On".to_owned())));
+                assert_eq!(receiver.recv().await, Some(Delta::Text("On".to_owned())));
             }
             cancel.cancel();
         };
-        let (reply, ()) = tokio::join!(asked, end);
+        let (reply, ()) = tokio::join!(call, end);
         assert_eq!(reply.unwrap_err(), LlmError::Cancelled);
         if stream {
             server.gone().await;
@@ -110,7 +109,7 @@ async fn a_call_ends_when_the_caller_says_so() {
 }
 
 #[tokio::test]
-async fn success_with_an_error_inside_is_an_error() {
+async fn a_successful_status_with_an_error_body_is_an_error() {
     let body = json!({ "error": { "code": 429, "message": "upstream is busy" } }).to_string();
     let streamed = format!("data: {body}\n\n");
     let server = ModelServer::start([
@@ -132,7 +131,7 @@ async fn success_with_an_error_inside_is_an_error() {
 }
 
 #[tokio::test]
-async fn garbage_for_ever_is_bounded() {
+async fn endless_garbage_is_bounded() {
     let noise = |piece: &str| Answer::of(Content::Endless(piece.to_owned()));
     let kilobyte = "x".repeat(1 << 16);
     let server = ModelServer::start([
@@ -156,7 +155,7 @@ async fn garbage_for_ever_is_bounded() {
 }
 
 #[tokio::test]
-async fn no_error_tells_a_secret() {
+async fn a_model_error_contains_no_secret() {
     let echo = r#"Incorrect API key: sk-test-key, header hidden-value, Bearer sk-test-key"#;
     let server = ModelServer::start([Answer::error(401, echo), Answer::of(Content::Text(echo.to_owned()))]);
     let more = json!({ "num_retries": 1, "extra_headers": { "X-Secret": "hidden-value" } });
@@ -172,7 +171,7 @@ async fn no_error_tells_a_secret() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_no_tls_is_not_spoken_to() {
+async fn no_request_is_sent_to_a_server_without_tls() {
     let server = ModelServer::start([Answer::text("in the open")]);
     let base = server.url().replace("http://", "https://");
     let client = client(&server, "openai/gpt-4o", json!({ "num_retries": 1, "base_url": base }));

@@ -1,5 +1,5 @@
-//! Models asked through OpenAI's responses, Anthropic's messages and Gemini's `generateContent`: a whole reply and a
-//! streamed one say the same.
+//! Requests to models through OpenAI's responses, Anthropic's messages and Gemini's `generateContent`. A whole reply
+//! and a streamed reply have the same content.
 
 use annals::event::{Content, Message, Thinking};
 use annals::llm::{Delta, LlmError, Reply};
@@ -12,7 +12,7 @@ const RESPONSES: &str = "openai/gpt-5";
 const ANTHROPIC: &str = "anthropic/claude-opus-4-5";
 const GEMINI: &str = "gemini/gemini-2.5-pro";
 
-fn said() -> Said {
+fn sample() -> Said {
     let call = |id: &str, arguments: &str| (id.to_owned(), "think".to_owned(), arguments.to_owned());
     Said {
         id: Some("reply-7".to_owned()),
@@ -24,21 +24,21 @@ fn said() -> Said {
     }
 }
 
-/// The reply whole and streamed, and what was told of the streamed one.
-async fn twice(model: &str, said: &Said) -> (Reply, Reply, Vec<Delta>) {
+/// Returns the whole reply, the streamed reply, and the deltas of the streamed reply.
+async fn ask_twice(model: &str, said: &Said) -> (Reply, Reply, Vec<Delta>) {
     let server = ModelServer::start([Answer::said(said.clone()), Answer::said(said.clone())]);
     let whole = ask(&client(&server, model, json!({}))).await.unwrap();
-    let (streamed, told) = listen(&client(&server, model, json!({ "stream": true }))).await;
-    (whole, streamed.unwrap(), told)
+    let (streamed, deltas) = listen(&client(&server, model, json!({ "stream": true }))).await;
+    (whole, streamed.unwrap(), deltas)
 }
 
-fn told_text(told: &[Delta]) -> (String, String) {
+fn joined(deltas: &[Delta]) -> (String, String) {
     let mut texts = (String::new(), String::new());
-    for delta in told {
+    for delta in deltas {
         match delta {
             Delta::Text(piece) => texts.0.push_str(piece),
             Delta::Reasoning(piece) => texts.1.push_str(piece),
-            Delta::Restart => panic!("nothing began again"),
+            Delta::Restart => panic!("the stream should not restart"),
         }
     }
     texts
@@ -63,9 +63,9 @@ fn usage(reply: &Reply) -> [u64; 6] {
 
 #[tokio::test]
 async fn responses_keep_the_reasoning_item_and_the_ids_of_calls() {
-    let (whole, streamed, told) = twice(RESPONSES, &said()).await;
+    let (whole, streamed, deltas) = ask_twice(RESPONSES, &sample()).await;
     assert_eq!(whole.message, streamed.message);
-    assert_eq!(told_text(&told), ("Well, é.".to_owned(), "Let me see.".to_owned()));
+    assert_eq!(joined(&deltas), ("Well, é.".to_owned(), "Let me see.".to_owned()));
     for reply in [whole, streamed] {
         let message = &reply.message;
         assert_eq!((&*reply.id, usage(&reply)), ("reply-7", [1300, 30, 1024, 0, 5, 1330]));
@@ -82,7 +82,7 @@ async fn responses_keep_the_reasoning_item_and_the_ids_of_calls() {
 }
 
 #[tokio::test]
-async fn responses_that_end_early_or_fail_say_so() {
+async fn responses_keep_finished_items_and_report_failures() {
     let line = |event: Value| format!("data: {event}\n\n");
     let item = json!({ "type": "message", "content": [{ "type": "output_text", "text": "kept" }] });
     let stream =
@@ -106,12 +106,12 @@ async fn responses_that_end_early_or_fail_say_so() {
 
 #[tokio::test]
 async fn anthropic_keeps_thinking_with_its_signatures_and_counts_the_cache() {
-    let (whole, streamed, told) = twice(ANTHROPIC, &said()).await;
+    let (whole, streamed, deltas) = ask_twice(ANTHROPIC, &sample()).await;
     assert_eq!(whole.message, streamed.message);
-    assert_eq!(told_text(&told), ("Well, é.".to_owned(), "Let me".to_owned()));
+    assert_eq!(joined(&deltas), ("Well, é.".to_owned(), "Let me".to_owned()));
     for reply in [whole, streamed] {
         let message = &reply.message;
-        // There the tokens of the cache are counted apart.
+        // Anthropic counts the tokens of the cache separately from the other tokens.
         assert_eq!((&*reply.id, usage(&reply)), ("reply-7", [2331, 30, 1024, 7, 0, 2361]));
         assert_eq!(message.content, [Content::text("Well, é.")]);
         match message.thinking_blocks.as_slice() {
@@ -125,14 +125,14 @@ async fn anthropic_keeps_thinking_with_its_signatures_and_counts_the_cache() {
         let expected =
             [("call_1", "think", r#"{"thought":"a","by":1}"#), ("call_2", "think", r#"{"thought":"bé"}"#)];
         assert_eq!(calls(message), expected);
-        // 1,300 read, 1,024 of them again, 7 written to the cache, 30 written, at Opus 4.5's prices.
+        // 1,300 tokens sent, 1,024 read from the cache, 7 written to the cache, 30 received, at the prices of Opus 4.5.
         let cost = 1300.0 * 5e-6 + 1024.0 * 5e-7 + 7.0 * 6.25e-6 + 30.0 * 25e-6;
         assert!((reply.cost.unwrap() - cost).abs() < 1e-12, "{:?}", reply.cost);
     }
 }
 
 #[tokio::test]
-async fn anthropics_refusals_are_told_apart_within_a_stream_too() {
+async fn anthropics_errors_are_classified_within_a_stream_too() {
     let refusal =
         |kind: &str| json!({ "type": "error", "error": { "type": kind, "message": "no" } }).to_string();
     let begun = json!({ "type": "message_start", "message": { "id": "m", "usage": {} } });
@@ -159,8 +159,8 @@ async fn anthropics_refusals_are_told_apart_within_a_stream_too() {
 
 #[tokio::test]
 async fn gemini_keeps_the_signature_of_a_call_in_its_id() {
-    let (whole, streamed, told) = twice(GEMINI, &said()).await;
-    assert_eq!(told_text(&told), ("Well, é.".to_owned(), "Let me see.".to_owned()));
+    let (whole, streamed, deltas) = ask_twice(GEMINI, &sample()).await;
+    assert_eq!(joined(&deltas), ("Well, é.".to_owned(), "Let me see.".to_owned()));
     for reply in [whole, streamed] {
         let message = &reply.message;
         assert_eq!((&*reply.id, usage(&reply)), ("reply-7", [1300, 30, 1024, 0, 5, 1330]));
@@ -174,7 +174,7 @@ async fn gemini_keeps_the_signature_of_a_call_in_its_id() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_gemini_blocks_is_a_matter_of_policy() {
+async fn a_prompt_that_gemini_blocks_is_a_content_policy_error() {
     let blocked = json!({ "promptFeedback": { "blockReason": "SAFETY" } }).to_string();
     let refused =
         json!([{ "error": { "code": 400, "message": "API key not valid. Please pass a valid API key." } }]);

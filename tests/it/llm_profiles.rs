@@ -1,4 +1,4 @@
-//! Named settings of models in a folder that the real SDK may share.
+//! Model profiles: named settings in a folder that the real SDK may share.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn profiles_are_kept_as_the_sdk_keeps_them() {
     );
     profiles.save("plain", &given, Keys::Plain, None).unwrap();
     let path = folder.path().join("profiles/plain.json");
-    // As `LLMProfileStore.save` of SDK 1.58 writes it, but for its escapes of what is not ASCII.
+    // As `LLMProfileStore.save` of SDK 1.58 writes it, except that the SDK escapes characters outside ASCII.
     let expected = include_str!("../golden/llm/profile.json");
     assert_eq!(fs::read_to_string(&path).unwrap(), expected.trim_end());
     #[cfg(unix)]
@@ -47,7 +47,7 @@ fn profiles_are_kept_as_the_sdk_keeps_them() {
 }
 
 #[test]
-fn names_limits_versions_and_missing_profiles_are_told() {
+fn invalid_names_limits_versions_and_missing_profiles_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let profiles = Profiles::open(folder.path()).unwrap();
     let given = settings(r#"{"model":"openai/gpt-4o"}"#);

@@ -1,4 +1,4 @@
-//! What providers are sent, against what the real SDK sent them for the same settings and messages
+//! Compares the requests of Annals to providers with those of the real SDK, for the same settings and messages
 //! (`tests/golden/make_llm_requests.py`).
 
 use annals::event::{Event, Json, Message, Unfamiliar, decode};
@@ -29,39 +29,39 @@ fn tools(golden: &Value) -> Vec<ToolSchema> {
     golden["tools"].as_array().unwrap().iter().map(schema).collect()
 }
 
-/// What is knowingly other than in the SDK, as `(model, path of the member, why)`. The model `*` is any.
-const OTHER: &[(&str, &str, &str)] = &[
-    // The SDK takes every `openai/` name for one that reasons, and drops what its owner has set.
-    ("openai/gpt-4o", "/temperature", "a model that does not reason is sent its temperature"),
+/// The intended differences from the SDK, as `(model, path of the member, reason)`. The model `*` stands for any model.
+const DIFFERENCES: &[(&str, &str, &str)] = &[
+    // The SDK treats every `openai/` model as one that reasons, and drops the user's settings.
+    ("openai/gpt-4o", "/temperature", "the temperature is sent to a model that does not reason"),
     ("openai/gpt-4o", "/top_p", "as above"),
     ("openai/gpt-4o", "/top_k", "as above"),
-    ("openai/gpt-4o", "/include", "nothing sealed is asked of a model that does not reason"),
+    ("openai/gpt-4o", "/include", "no encrypted reasoning is requested from a model that does not reason"),
     ("openai/gpt-4.1", "/include", "as above"),
-    // The library knows the limit and loses it for a parameter that the provider has another name for.
-    ("zai/glm-5", "/max_tokens", "the most tokens are told under the provider's own name"),
-    // The library's table is larger than the built-in one, and finds fewer names in it.
-    ("fireworks_ai/accounts/fireworks/models/glm-4p6", "/max_tokens", "a model that is in no table here"),
+    // The library knows the limit, but drops it because the provider has another name for the parameter.
+    ("zai/glm-5", "/max_tokens", "the limit is sent under the provider's own name"),
+    // The library's table is larger than the one of Annals, but the library finds fewer names in it.
+    (
+        "fireworks_ai/accounts/fireworks/models/glm-4p6",
+        "/max_tokens",
+        "the table of Annals does not have the model",
+    ),
     ("fireworks_ai/accounts/fireworks/models/glm-4p6", "/reasoning_effort", "as above"),
     ("dashscope/qwen-max", "/max_completion_tokens", "as above"),
     ("dashscope/qwen-max", "/reasoning_effort", "as above"),
     ("perplexity/sonar", "/max_completion_tokens", "as above"),
-    (
-        "openrouter/openai/gpt-5",
-        "/max_output_tokens",
-        "a model that is found here by the last part of its name",
-    ),
-    ("openrouter/openai/gpt-5", "/input", "as above: it sees pictures"),
+    ("openrouter/openai/gpt-5", "/max_output_tokens", "Annals finds the model by the last part of its name"),
+    ("openrouter/openai/gpt-5", "/input", "as above: it accepts images"),
     ("openrouter/openai/gpt-5", "/input/0/content", "as above"),
-    ("perplexity/sonar", "/tools", "an agent without its tools would be of no use, so it is better told"),
-    ("*", "/extra_body", "Anthropic is sent what is to be added as members, not under this name"),
+    ("perplexity/sonar", "/tools", "an agent is useless without its tools, so they are sent anyway"),
+    ("*", "/extra_body", "Anthropic receives the additional members themselves, not under this name"),
     ("anthropic/claude-sonnet-4-5", "/mine", "as above"),
 ];
 
-fn allowed(model: &str, path: &str) -> bool {
-    OTHER.iter().any(|(of, member, _)| (*of == "*" || *of == model) && *member == path)
+fn is_intended(model: &str, path: &str) -> bool {
+    DIFFERENCES.iter().any(|(of, member, _)| (*of == "*" || *of == model) && *member == path)
 }
 
-/// Where two bodies differ, by path.
+/// Adds the paths at which two bodies differ to `found`.
 fn differences(path: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
     match (ours, theirs) {
         (Value::Object(one), Value::Object(other)) => {
@@ -85,7 +85,7 @@ fn differences(path: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>
 }
 
 #[tokio::test]
-async fn providers_are_sent_what_the_sdk_sends_them() {
+async fn requests_to_providers_equal_those_of_the_sdk() {
     let golden = golden::read(&golden::folder("llm").join("requests.json"));
     let transport = Transport::new().unwrap();
     let mut wrong = Vec::new();
@@ -109,7 +109,7 @@ async fn providers_are_sent_what_the_sdk_sends_them() {
         let seen = server.seen().remove(0);
         let mut found = Vec::new();
         differences("", &seen.body, &theirs["body"], &mut found);
-        found.retain(|path| !allowed(model, path));
+        found.retain(|path| !is_intended(model, path));
         if seen.path != theirs["path"].as_str().unwrap() {
             found.push(format!("path {}", seen.path));
         }

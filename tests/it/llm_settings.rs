@@ -1,4 +1,4 @@
-//! Settings of models, against what the real SDK reads and writes.
+//! Settings of models, compared with what the real SDK reads and writes.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn written(settings: &Settings, form: Form<'_>) -> String {
 }
 
 #[test]
-fn settings_are_read_refused_and_written_as_the_sdk_does() {
+fn settings_are_read_rejected_and_written_as_the_sdk_does() {
     let cases = fs::read_to_string(golden::folder("llm").join("settings.json")).unwrap();
     let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
     let no_cipher = Cipher::new("unused", &[]);
@@ -48,7 +48,7 @@ fn the_models_of_recorded_conversations_are_written_byte_for_byte() {
 }
 
 #[test]
-fn what_is_not_known_is_kept_and_a_sealed_key_stays_sealed() {
+fn unknown_settings_are_kept_and_a_sealed_key_stays_sealed() {
     let cipher = Cipher::new("right", &[]);
     let text = r#"{"model":"openai/m","api_key":"sk-1","future":{"b":1,"a":[1.50]},"api_mode":"telepathy"}"#;
     let settings = Settings::parse(text).unwrap();
@@ -69,7 +69,7 @@ fn what_is_not_known_is_kept_and_a_sealed_key_stays_sealed() {
     assert!(!printed.contains("sk-1") && printed.contains("**********"), "{printed}");
 }
 
-/// What `LLM.load_from_env` of SDK 1.58 makes of the same variables.
+/// The expected settings are those that `LLM.load_from_env` of SDK 1.58 reads from the same variables.
 #[test]
 fn settings_come_from_variables() {
     let variables = [

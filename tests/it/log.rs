@@ -1,4 +1,4 @@
-//! Random logs for properties: turns, batches, tool loops, condensations, branches and nonsense.
+//! Random logs for property tests: turns, batches, tool loops, condensations, branches and nonsense.
 
 use annals::event::tool::{FinishAction, FinishObservation};
 use annals::event::{
@@ -11,18 +11,18 @@ use annals::ids::EventId;
 use annals::tree::Tree;
 use proptest::prelude::*;
 
-/// One thing to do to a log; numbers choose among what is there.
+/// One change of a log. Its numbers select among the events that exist.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// So many calls of one reply.
+    /// One reply with these calls.
     Act { response: u32, calls: Vec<u32>, thinks: bool, valid: bool },
-    /// An answer to an open or an old action.
+    /// An answer to an open action or to any earlier one.
     Answer { which: usize, how: u8 },
     /// A message, by source, with or without text.
     Say { source: u8, text: bool },
     /// The agent finishes.
     Finish,
-    /// Forgets a stretch of what was, and a name nobody has.
+    /// A condensation that forgets a range of events, and an id that does not exist.
     Condense { from: usize, length: usize, summary: bool, offset: Option<u64> },
     /// One of the kinds that the model never sees.
     Other(u8),
@@ -49,7 +49,8 @@ pub fn steps(length: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..length)
 }
 
-/// The same steps with names that models and providers would give: no reply and no call has another's.
+/// The same steps with unique ids, as models and providers give them: no two replies and no two calls share one. Stored
+/// summaries are left out.
 pub fn named_apart(steps: Vec<Step>) -> Vec<Step> {
     let named = |(number, step)| match step {
         Step::Act { calls, thinks, valid, .. } => {

@@ -1,4 +1,4 @@
-//! The library as its users meet it: through public names, on a temporary folder, one module a capability.
+//! Tests of the library through its public names, on temporary folders. Each module tests one capability.
 
 #[cfg(feature = "agent")]
 mod acp;

@@ -1,4 +1,4 @@
-//! Servers of the Model Context Protocol: real ones, over pipes and over HTTP, good and bad.
+//! Real servers of the Model Context Protocol, good and faulty, over pipes and over HTTP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::support::stage::{Stage, agent, finish};
 use crate::support::{assert_sound, child};
 
-/// A server with a few tools. `learn` gives it one more.
+/// A server with a few tools. A call of `learn` adds one more.
 #[derive(Clone, Default)]
 struct Notes {
     has_learnt: Arc<AtomicBool>,
@@ -85,7 +85,7 @@ impl ServerHandler for Notes {
             }
             "flood" => "z".repeat(3 << 20),
             "die" => std::process::exit(3),
-            // A line of 100 MB, and then no end.
+            // A line of 100 MB. The call is never answered.
             "shout" => {
                 write_all(["\n{".to_owned()].into_iter().chain((0..100).map(|_| "z".repeat(1 << 20))));
                 write_all(["\n".to_owned()]);
@@ -108,7 +108,7 @@ impl ServerHandler for Notes {
     }
 }
 
-/// Writes past the protocol, until nobody reads any more.
+/// Writes text outside the protocol, until the reader closes the pipe.
 fn write_all(texts: impl IntoIterator<Item = String>) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
@@ -120,8 +120,8 @@ fn write_all(texts: impl IntoIterator<Item = String>) {
     let _gone = out.flush();
 }
 
-/// In the role of a server's program it is one. What the test harness prints before stands for a server that writes
-/// what is no protocol.
+/// Runs as the program of a server if the process has this role. The test harness prints text first, like a server that
+/// writes text outside the protocol.
 #[test]
 fn a_program_that_speaks_through_its_pipes() {
     let Some(role) = child::role() else { return };
@@ -130,7 +130,7 @@ fn a_program_that_speaks_through_its_pipes() {
         if role.name == "mute" {
             std::future::pending::<()>().await;
         }
-        // The harness has begun a line; what is said stands on lines of its own.
+        // The harness has begun a line, so the program starts a new one.
         println!("\nno protocol");
         if role.name == "noisy" {
             write_all((0..4).map(|_| "noise\n".repeat(1 << 17)));
@@ -141,7 +141,7 @@ fn a_program_that_speaks_through_its_pipes() {
     std::process::exit(0);
 }
 
-/// The entry of a server that is this test binary.
+/// Returns the settings of a server whose program is this test binary.
 pub fn program(role: &str) -> Value {
     json!({
         "command": std::env::current_exe().unwrap(),
@@ -165,7 +165,7 @@ fn call(id: &str, tool: &str, arguments: Value) -> Line {
     Line::calls("", &[(id, tool, &arguments.to_string())])
 }
 
-/// The texts of what servers answered, and whether each is an error.
+/// Returns the text of each answer of a server, and whether it is an error.
 fn answers(stage: &Stage) -> Vec<(String, bool)> {
     let events = stage.events();
     let answers = events.iter().filter_map(|event| match event {
@@ -207,13 +207,13 @@ async fn a_program_is_started_called_and_ended() {
     assert_eq!(problems(&stage), []);
     assert_eq!(conversation.run().await.unwrap(), Finished);
     let answers = answers(&stage);
-    let told = |text: &str| format!("[Tool 'add' executed.]|{text}").replace("add", "variable");
+    let variable_answer = |text: &str| format!("[Tool 'add' executed.]|{text}").replace("add", "variable");
     assert_eq!(answers[0], ("[Tool 'add' executed.]|5".to_owned(), false));
     // The server has the secret; the log and the model never see it.
-    assert_eq!(answers[1], (told("<secret-hidden>"), false));
-    assert_eq!(answers[2], (told("by default"), false));
+    assert_eq!(answers[1], (variable_answer("<secret-hidden>"), false));
+    assert_eq!(answers[2], (variable_answer("by default"), false));
     // A server gets none of this program's variables.
-    assert_eq!(answers[3], (told("unset"), false));
+    assert_eq!(answers[3], (variable_answer("unset"), false));
     assert_eq!(answers[4], ("[Tool 'fail' executed.]|no such note".to_owned(), true));
     assert!(answers[5].0.len() < 600_000);
     assert_eq!(answers.len(), 6);
@@ -221,7 +221,7 @@ async fn a_program_is_started_called_and_ended() {
     assert!(errors[0].starts_with("Error validating tool 'add': "), "{errors:?}");
     let stored = stage.base_state();
     assert!(!stored.to_string().contains("tok-12345"));
-    // The model is shown them beside its own tools, schemas in simple words.
+    // The model is shown the tools of the server after its own tools.
     let shown: Vec<String> =
         stage.model.requests()[0].tools.iter().map(|tool| tool.name.to_string()).collect();
     assert_eq!(
@@ -236,11 +236,11 @@ async fn a_program_is_started_called_and_ended() {
 }
 
 #[tokio::test]
-async fn tools_that_a_server_learns_are_there_in_the_next_step() {
+async fn tools_that_a_server_adds_are_available_in_the_next_step() {
     let stage = Stage::new([call("c1", "learn", json!({}))]);
     let conversation = open(&stage, &json!({"notes": program("server")})).await;
     conversation.send_message("Go.").await.unwrap();
-    // The news comes by itself; the model is asked until it is shown the tool.
+    // The notification arrives at any time, so steps run until the model is shown the tool.
     for number in 2..60 {
         stage.model.push(call(&format!("c{number}"), "add", json!({"a": 1, "b": number})));
         let before = stage.model.requests().len();
@@ -259,7 +259,7 @@ async fn tools_that_a_server_learns_are_there_in_the_next_step() {
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_ends_in_time_and_a_server_that_dies_is_started_again() {
+async fn a_call_that_hangs_times_out_and_a_server_that_dies_is_started_again() {
     let stage = Stage::new([
         call("c1", "hang", json!({})),
         call("c2", "die", json!({})),
@@ -293,12 +293,12 @@ async fn a_server_that_floods_its_output_is_ended_and_started_again() {
     let servers = json!({"notes": program("noisy"), "yes": {"command": "yes", "args": ["no protocol"]}});
     let conversation = open(&stage, &servers).await;
     conversation.send_message("Go.").await.unwrap();
-    let told = problems(&stage);
-    assert_eq!((told.len(), &*told[0].0), (1, "MCPError"), "{told:?}");
-    assert!(told[0].1.contains("it wrote more than 8 MiB that are no message"), "{told:?}");
+    let reported = problems(&stage);
+    assert_eq!((reported.len(), &*reported[0].0), (1, "MCPError"), "{reported:?}");
+    assert!(reported[0].1.contains("it wrote more than 8 MiB that are no message"), "{reported:?}");
     let begun = Instant::now();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    // Nobody waits for what will not come.
+    // No call waits for an answer that will not come.
     assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
     let answers = answers(&stage);
     let line = "Error calling MCP tool notes_shout: it wrote a line of more than 16 MiB, and was ended";
@@ -329,7 +329,7 @@ async fn an_interrupted_call_is_answered_at_once() {
 }
 
 #[tokio::test]
-async fn servers_that_do_not_come_up_are_told_of_and_the_others_go_on() {
+async fn servers_that_fail_to_start_are_reported_and_the_others_are_used() {
     let stage = Stage::new([call("c1", "good_add", json!({"a": 20, "b": 22})), finish("c2", "done")]);
     let servers = json!({
         "good": program("server"),
@@ -341,16 +341,16 @@ async fn servers_that_do_not_come_up_are_told_of_and_the_others_go_on() {
     });
     let conversation = open(&stage, &servers).await;
     conversation.send_message("Go.").await.unwrap();
-    let mut told = problems(&stage);
-    told.sort();
-    assert_eq!(told.len(), 4, "{told:?}");
+    let mut reported = problems(&stage);
+    reported.sort();
+    assert_eq!(reported.len(), 4, "{reported:?}");
     let server =
-        |name: &str| told.iter().find(|(_, detail)| detail.contains(&format!("\"{name}\""))).unwrap();
+        |name: &str| reported.iter().find(|(_, detail)| detail.contains(&format!("\"{name}\""))).unwrap();
     assert_eq!(server("wrong").0, "ValueError");
     assert_eq!((&*server("missing").0, &*server("refuses").0), ("MCPError", "MCPError"));
-    assert!(server("ends").1.ends_with("it wants a <secret-hidden>"), "{told:?}");
-    assert!(!format!("{told:?}").contains("tok-12345"));
-    // They do not stand in the way: the first three events are as ever, and the status too.
+    assert!(server("ends").1.ends_with("it wants a <secret-hidden>"), "{reported:?}");
+    assert!(!format!("{reported:?}").contains("tok-12345"));
+    // The failed servers change neither the first event nor the final status.
     assert_eq!(stage.kinds()[0], "SystemPromptEvent");
     assert_eq!(conversation.run().await.unwrap(), Finished);
     assert_eq!(answers(&stage)[0], ("[Tool 'good_add' executed.]|42".to_owned(), false));
@@ -359,18 +359,21 @@ async fn servers_that_do_not_come_up_are_told_of_and_the_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_left_behind() {
+async fn a_server_that_never_answers_times_out() {
     let stage = Stage::new([Line::text("Hello.")]);
     let conversation = open(&stage, &json!({"mute": program("mute")})).await;
     conversation.send_message("Go.").await.unwrap();
-    let told = problems(&stage);
-    assert_eq!(told[0].0, "MCPTimeoutError");
-    assert!(told[0].1.starts_with("MCP server \"mute\": it did not answer within 30 seconds"), "{told:?}");
+    let reported = problems(&stage);
+    assert_eq!(reported[0].0, "MCPTimeoutError");
+    assert!(
+        reported[0].1.starts_with("MCP server \"mute\": it did not answer within 30 seconds"),
+        "{reported:?}"
+    );
     assert_eq!(conversation.run().await.unwrap(), Finished);
     conversation.close().await.unwrap();
 }
 
-/// Serves [`Notes`] over HTTP to those who bear the token; answers the address.
+/// Serves [`Notes`] over HTTP to clients that send the token. Returns the address.
 async fn serve() -> String {
     let service = StreamableHttpService::new(
         || Ok(Notes::default()),
@@ -379,8 +382,9 @@ async fn serve() -> String {
     );
     let app = axum::Router::new().nest_service("/mcp", service).layer(axum::middleware::from_fn(
         async |request: axum::extract::Request, next: axum::middleware::Next| {
-            let may = request.headers().get("authorization").is_some_and(|value| value == "Bearer tok-12345");
-            match may {
+            let is_allowed =
+                request.headers().get("authorization").is_some_and(|value| value == "Bearer tok-12345");
+            match is_allowed {
                 true => next.run(request).await,
                 false => axum::response::IntoResponse::into_response(axum::http::StatusCode::UNAUTHORIZED),
             }
@@ -407,9 +411,9 @@ async fn a_server_at_an_address_is_called_with_its_key() {
     });
     let conversation = open(&stage, &servers).await;
     conversation.send_message("Go.").await.unwrap();
-    let told = problems(&stage);
-    assert_eq!((told.len(), &*told[0].0), (1, "MCPError"), "{told:?}");
-    assert!(told[0].1.starts_with("MCP server \"without\": "), "{told:?}");
+    let reported = problems(&stage);
+    assert_eq!((reported.len(), &*reported[0].0), (1, "MCPError"), "{reported:?}");
+    assert!(reported[0].1.starts_with("MCP server \"without\": "), "{reported:?}");
     assert_eq!(conversation.run().await.unwrap(), Finished);
     let answers = answers(&stage);
     assert_eq!(answers[0], ("[Tool 'with_key_add' executed.]|5".to_owned(), false));
@@ -418,8 +422,8 @@ async fn a_server_at_an_address_is_called_with_its_key() {
     conversation.close().await.unwrap();
 }
 
-/// A server at an address that answers calls as it likes: `huge` with 100 MB, `endless` with events that never end,
-/// `half` with half an answer.
+/// Starts a faulty server. It answers a call of `huge` with 100 MB, of `endless` with events that never end, and of
+/// `half` with half an answer. Returns its address.
 async fn serve_badly() -> String {
     use axum::body::Body;
     use axum::http::{StatusCode, header};
@@ -472,7 +476,7 @@ async fn serve_badly() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_at_an_address_answers_has_an_end() {
+async fn answers_of_a_server_at_an_address_are_bounded() {
     let stage = Stage::new([
         call("c1", "huge", json!({})),
         call("c2", "endless", json!({})),
@@ -496,7 +500,7 @@ async fn what_a_server_at_an_address_answers_has_an_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_that_never_answers_is_left_behind() {
+async fn an_address_that_never_answers_times_out() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -508,15 +512,18 @@ async fn an_address_that_never_answers_is_left_behind() {
     let stage = Stage::new([Line::text("Hello.")]);
     let conversation = open(&stage, &json!({"mute": {"url": url}})).await;
     conversation.send_message("Go.").await.unwrap();
-    let told = problems(&stage);
-    assert_eq!(told[0].0, "MCPTimeoutError");
-    assert!(told[0].1.starts_with("MCP server \"mute\": it did not answer within 30 seconds"), "{told:?}");
+    let reported = problems(&stage);
+    assert_eq!(reported[0].0, "MCPTimeoutError");
+    assert!(
+        reported[0].1.starts_with("MCP server \"mute\": it did not answer within 30 seconds"),
+        "{reported:?}"
+    );
     assert_eq!(conversation.run().await.unwrap(), Finished);
     conversation.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn only_tools_that_the_settings_let_through_are_there() {
+async fn only_tools_that_the_settings_admit_are_available() {
     let stage = Stage::new([Line::text("Hello.")]);
     let servers = Json::from(&json!({"notes": program("server")}));
     let agent = agent()

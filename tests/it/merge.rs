@@ -1,4 +1,4 @@
-//! From file to file: everything arrives as it was, nothing twice, and no damage is made whole by being copied.
+//! Copies from file to file: everything is copied unchanged and only once, and damaged conversations are not copied.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::support::events::{answered, command, pause, printed, said};
 use crate::support::folder::{self, Tree, assert_same};
 use crate::support::{Scratch, all_events, assert_sound, conversation, event_ids, rows, still};
 
-/// What is stored: the rows of each statement.
+/// The content of a file: the rows of each statement of [`EVERYTHING`].
 type Stored = Vec<Vec<Vec<Value>>>;
 
-/// Holds two files to have the same, and says which row is the first that differs.
+/// Asserts that two files have the same content. Reports the first row that differs.
 #[track_caller]
 fn assert_stored(actual: &Stored, expected: &Stored) {
     for (sql, (actual, expected)) in EVERYTHING.iter().zip(actual.iter().zip(expected)) {
@@ -31,7 +31,7 @@ fn assert_stored(actual: &Stored, expected: &Stored) {
     }
 }
 
-/// Everything that is stored of a conversation, but for keys, positions and when an import found something.
+/// Everything that is stored of a conversation, except keys, positions and the times of imports.
 const EVERYTHING: &[&str] = &[
     "SELECT id, event_count, action_count, observation_count, payload_bytes, head_hash, leaf_event_id, head_is_empty, \
      status, title, first_message, tags, created_at, updated_at, updated_minute, first_timestamp, last_timestamp, \
@@ -57,7 +57,7 @@ const EVERYTHING: &[&str] = &[
     "SELECT * FROM tasks ORDER BY 1, 2",
 ];
 
-/// A file with its store and the way other programs see it.
+/// A database file and its store.
 struct File {
     scratch: Scratch,
     store: Store,
@@ -70,7 +70,7 @@ impl File {
         Self { scratch, store }
     }
 
-    /// A file with the conversations of a golden folder.
+    /// Makes a file with the conversations of a golden folder.
     fn golden(name: &str) -> Self {
         let file = Self::new();
         file.import(&folder::golden(name));
@@ -81,7 +81,7 @@ impl File {
         Importer::new(&self.store, ImportOptions::default()).import(path, &mut |_| ()).unwrap();
     }
 
-    /// Everything that is stored, or what is stored of the conversations `only`.
+    /// Returns the content of the file, limited to the conversations `only` if they are given.
     fn everything(&self, only: Option<&[&str]>) -> Stored {
         self.store.catch_up().unwrap();
         let db = self.scratch.foreign();
@@ -114,22 +114,22 @@ impl File {
     }
 }
 
-fn carry_with(source: &File, target: &File, options: CopyOptions) -> Vec<CopyReport> {
+fn copy_with(source: &File, target: &File, options: CopyOptions) -> Vec<CopyReport> {
     Copier::new(&source.store, &target.store, options).copy(&source.ids(), &mut |_| ()).unwrap()
 }
 
-fn carry(source: &File, target: &File) -> Vec<CopyReport> {
-    carry_with(source, target, CopyOptions::default())
+fn copy_all(source: &File, target: &File) -> Vec<CopyReport> {
+    copy_with(source, target, CopyOptions::default())
 }
 
 fn statuses(reports: &[CopyReport]) -> Vec<CopyStatus> {
     reports.iter().map(|report| report.status).collect()
 }
 
-/// Carries what is expected to be one conversation.
+/// Copies the source's only conversation. Panics if it has several.
 #[track_caller]
-fn carry_one(source: &File, target: &File) -> CopyReport {
-    let mut reports = carry(source, target);
+fn copy_one(source: &File, target: &File) -> CopyReport {
+    let mut reports = copy_all(source, target);
     assert_eq!(reports.len(), 1, "{reports:?}");
     reports.remove(0)
 }
@@ -145,7 +145,7 @@ fn exported(file: &File, to: &str) -> Tree {
     folder::read(&file.scratch.path(to))
 }
 
-/// A conversation that has been through everything.
+/// Makes a conversation with every kind of change.
 fn eventful(file: &File, id: &str) {
     let talk = conversation(id);
     file.append(id, &[said("u", "hello"), command("a", "call", "ls"), printed("o", "a", "call", "x", 0)]);
@@ -160,11 +160,11 @@ fn eventful(file: &File, id: &str) {
 }
 
 #[test]
-fn everything_arrives_as_it_was() {
+fn a_copy_equals_its_source() {
     for golden in ["conversations", "corrupt", "legacy"] {
         let (source, target) = (File::golden(golden), File::new());
         eventful(&source, "eventful");
-        let reports = carry(&source, &target);
+        let reports = copy_all(&source, &target);
         assert!(reports.iter().all(|report| report.status == CopyStatus::Copied), "{reports:?}");
         assert_stored(&target.everything(None), &source.everything(None));
         assert_same(&exported(&target, "out"), &exported(&source, "out"));
@@ -173,11 +173,11 @@ fn everything_arrives_as_it_was() {
 }
 
 #[test]
-fn two_files_come_together_and_a_second_time_nothing_happens() {
+fn two_files_are_merged_and_a_second_merge_changes_nothing() {
     let (one, other, all) = (File::golden("conversations"), File::golden("legacy"), File::new());
     eventful(&other, "eventful");
-    carry(&one, &all);
-    carry(&other, &all);
+    copy_all(&one, &all);
+    copy_all(&other, &all);
     let ids = |file: &File| file.ids().iter().map(ToString::to_string).collect::<Vec<_>>();
     for file in [&one, &other] {
         let own = ids(file);
@@ -186,7 +186,7 @@ fn two_files_come_together_and_a_second_time_nothing_happens() {
     }
     let before = all.everything(None);
     for file in [&one, &other] {
-        let reports = carry(file, &all);
+        let reports = copy_all(file, &all);
         assert!(
             reports.iter().all(|report| report.status == CopyStatus::Unchanged && report.added == 0),
             "{reports:?}"
@@ -198,57 +198,57 @@ fn two_files_come_together_and_a_second_time_nothing_happens() {
 }
 
 #[test]
-fn what_has_grown_is_added_to() {
+fn a_copy_of_a_grown_conversation_is_extended() {
     let (source, target) = (File::new(), File::new());
     eventful(&source, "talk");
-    assert_eq!(carry_one(&source, &target).status, CopyStatus::Copied);
+    assert_eq!(copy_one(&source, &target).status, CopyStatus::Copied);
     source.append("talk", &[pause("p"), said("w", "more")]);
     source.set("talk", "turn", "99");
     source.store.set_head(&conversation("talk"), Head::At(EventId::new("m").unwrap())).unwrap();
-    let report = carry_one(&source, &target);
+    let report = copy_one(&source, &target);
     assert_eq!((report.status, report.added, report.events), (CopyStatus::Updated, 2, 7));
     assert_stored(&target.everything(None), &source.everything(None));
-    // Only the base state has gone on.
+    // Only the base state has changed.
     source.set("talk", "turn", "100");
-    let report = carry_one(&source, &target);
+    let report = copy_one(&source, &target);
     assert_eq!((report.status, report.added), (CopyStatus::Updated, 0));
     assert_stored(&target.everything(None), &source.everything(None));
-    assert_eq!(carry_one(&source, &target).status, CopyStatus::Unchanged);
+    assert_eq!(copy_one(&source, &target).status, CopyStatus::Unchanged);
     assert_sound(&target.store);
 }
 
 #[test]
-fn what_goes_on_there_is_left() {
+fn a_conversation_that_grew_in_the_target_is_not_changed() {
     let (source, target) = (File::new(), File::new());
     eventful(&source, "talk");
-    carry(&source, &target);
+    copy_all(&source, &target);
     target.append("talk", &[pause("p")]);
     let before = target.everything(None);
-    assert_eq!(carry_one(&source, &target).status, CopyStatus::Ahead);
+    assert_eq!(copy_one(&source, &target).status, CopyStatus::Ahead);
     target.set("talk", "turn", "1000");
-    assert_eq!(carry_one(&source, &target).status, CopyStatus::Ahead);
+    assert_eq!(copy_one(&source, &target).status, CopyStatus::Ahead);
     assert_eq!(target.everything(None)[1], before[1]);
-    // And now there is something new on both sides.
+    // Now both sides have new events.
     source.append("talk", &[said("s", "another way")]);
-    let report = carry_one(&source, &target);
+    let report = copy_one(&source, &target);
     assert_eq!(report.status, CopyStatus::Conflict);
     assert_eq!(report.problems, ["the events are not the same from sequence 5 on"]);
     assert_sound(&target.store);
 }
 
 #[test]
-fn another_story_under_the_same_id_is_left_or_comes_under_another() {
+fn other_events_under_the_same_id_are_a_conflict_or_are_renamed() {
     let (source, target) = (File::new(), File::new());
     source.append("talk", &[pause("a"), said("b", "mine")]);
     target.append("talk", &[pause("a"), said("b", "yours"), pause("c")]);
     let before = target.everything(None);
-    let report = carry_one(&source, &target);
+    let report = copy_one(&source, &target);
     assert_eq!((report.status, report.added), (CopyStatus::Conflict, 0));
     assert_eq!(report.problems, ["the events are not the same from sequence 1 on"]);
     assert_stored(&target.everything(None), &before);
 
     let rename = CopyOptions { rename: true, ..CopyOptions::default() };
-    let reports = carry_with(&source, &target, rename);
+    let reports = copy_with(&source, &target, rename);
     let renamed = reports[0].renamed.clone().unwrap();
     assert_eq!((reports[0].status, reports[0].added), (CopyStatus::Copied, 2));
     let file: String = source.store.store_id().unwrap().chars().take(8).collect();
@@ -262,32 +262,32 @@ fn another_story_under_the_same_id_is_left_or_comes_under_another() {
     };
     assert_eq!(payloads(&target, &renamed), payloads(&source, &conversation("talk")));
     assert_sound(&target.store);
-    // It is found again, and added to.
-    assert_eq!(statuses(&carry_with(&source, &target, rename)), [CopyStatus::Unchanged]);
+    // The next copy finds it again, and adds to it.
+    assert_eq!(statuses(&copy_with(&source, &target, rename)), [CopyStatus::Unchanged]);
     source.append("talk", &[pause("d")]);
-    assert_eq!(statuses(&carry_with(&source, &target, rename)), [CopyStatus::Updated]);
+    assert_eq!(statuses(&copy_with(&source, &target, rename)), [CopyStatus::Updated]);
     assert_eq!(event_ids(&target.store, &renamed), ["a", "b", "d"]);
     assert_eq!(target.ids().len(), 2);
     assert_sound(&target.store);
 }
 
 #[test]
-fn base_states_that_have_gone_different_ways_are_a_conflict() {
+fn diverged_base_states_are_a_conflict() {
     let (source, target) = (File::new(), File::new());
     source.append("talk", &[pause("a")]);
     source.set("talk", "x", "1");
-    carry(&source, &target);
+    copy_all(&source, &target);
     source.set("talk", "x", "2");
     target.set("talk", "x", "3");
     let before = target.everything(None);
-    let report = carry_one(&source, &target);
+    let report = copy_one(&source, &target);
     assert_eq!(report.status, CopyStatus::Conflict);
     assert!(report.problems[0].contains("base states"), "{report:?}");
     assert_stored(&target.everything(None), &before);
 }
 
 #[test]
-fn damage_is_not_made_whole_by_being_copied() {
+fn a_damaged_conversation_is_not_copied() {
     let (source, target) = (File::new(), File::new());
     source.append("talk", &[said("a", "ten"), pause("b")]);
     source.append("other", &[pause("x")]);
@@ -296,27 +296,27 @@ fn damage_is_not_made_whole_by_being_copied() {
         "DROP TRIGGER event_update_guard; UPDATE event SET payload = replace(payload, 'ten', 'two') WHERE id = 'a'",
     )
     .unwrap();
-    let reports = carry(&source, &target);
+    let reports = copy_all(&source, &target);
     let of = |id: &str| reports.iter().find(|report| report.id == conversation(id)).unwrap();
     assert_eq!((of("talk").status, of("talk").added), (CopyStatus::Damaged, 0));
     assert!(of("talk").problems[0].starts_with("event 0: "), "{:?}", of("talk"));
-    assert_eq!(of("other").status, CopyStatus::Copied, "the others are not kept back");
+    assert_eq!(of("other").status, CopyStatus::Copied, "the other conversations are still copied");
     assert_eq!(target.ids(), [conversation("other")]);
 }
 
 #[test]
-fn what_is_redacted_or_archived_arrives_so_that_it_verifies() {
+fn redacted_and_archived_conversations_verify_after_a_copy() {
     let (source, target, late) = (File::new(), File::new(), File::new());
     eventful(&source, "talk");
     source.append("other", &[said("a", "a secret word"), answered("b", "a secret word")]);
-    carry(&source, &late);
+    copy_all(&source, &late);
     let finder = annals::redact::Finder::expression("secret word").unwrap();
     let redaction = annals::store::Redaction::Matches { finder: &finder, values: &[], own: false };
     source.store.redact(&conversation("other"), redaction, "a test").unwrap();
     source.store.archive(&source.ids(), None, &mut |_| ()).unwrap();
-    let reports = carry(&source, &target);
+    let reports = copy_all(&source, &target);
     assert_eq!(statuses(&reports), [CopyStatus::Copied, CopyStatus::Copied]);
-    assert_eq!(statuses(&carry(&source, &target)), [CopyStatus::Unchanged, CopyStatus::Unchanged]);
+    assert_eq!(statuses(&copy_all(&source, &target)), [CopyStatus::Unchanged, CopyStatus::Unchanged]);
     assert!(reports.iter().all(|report| report.problems.is_empty()), "{reports:?}");
     assert_sound(&target.store);
     assert_eq!(target.store.verify(None, &mut |_| ()).unwrap().redacted, 2);
@@ -330,29 +330,29 @@ fn what_is_redacted_or_archived_arrives_so_that_it_verifies() {
     let acts = target.store.admin_log(0, 10).unwrap();
     assert_eq!(acts.len(), 1, "{acts:?}");
     assert_eq!((acts[0].act.as_str(), acts[0].reason.as_deref()), ("redact", Some("a test")));
-    // What came before it was redacted stays as it came, and that is told.
-    let again = carry(&source, &late);
+    // A copy made before the redaction stays as it is. The report names this problem.
+    let again = copy_all(&source, &late);
     assert_eq!(statuses(&again), [CopyStatus::Unchanged, CopyStatus::Unchanged]);
-    let told: Vec<_> = again.iter().flat_map(|report| &report.problems).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("are redacted in the source, but not in the target"), "{told:?}");
+    let problems: Vec<_> = again.iter().flat_map(|report| &report.problems).collect();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].contains("are redacted in the source, but not in the target"), "{problems:?}");
     assert_sound(&late.store);
-    // What comes behind it brings no line of the list along that the events here do not tell.
+    // An update does not copy the source's title, because the title must match the events of the target.
     source.append("other", &[pause("c")]);
-    let grown = carry(&source, &late).remove(0);
+    let grown = copy_all(&source, &late).remove(0);
     assert_eq!((grown.status, grown.added), (CopyStatus::Updated, 1));
     assert_eq!(late.row("other").title.as_deref(), Some("a secret word"));
     assert_sound(&late.store);
 }
 
 #[test]
-fn what_was_erased_does_not_come_back() {
+fn an_erased_conversation_is_not_copied_again() {
     let (source, target) = (File::new(), File::new());
     source.append("talk", &[said("a", "one")]);
-    carry(&source, &target);
+    copy_all(&source, &target);
     target.store.erase(&conversation("talk"), "asked to").unwrap();
     for rename in [false, true] {
-        let reports = carry_with(&source, &target, CopyOptions { rename, dry_run: false });
+        let reports = copy_with(&source, &target, CopyOptions { rename, dry_run: false });
         assert_eq!((reports[0].status, &reports[0].renamed), (CopyStatus::Erased, &None));
         assert!(reports[0].problems[0].starts_with("it was erased in the target"), "{reports:?}");
     }
@@ -360,27 +360,27 @@ fn what_was_erased_does_not_come_back() {
 }
 
 #[test]
-fn a_copy_that_was_cut_short_is_gone_on_with() {
+fn an_interrupted_copy_is_resumed() {
     let (source, target) = (File::new(), File::new());
     let events: Vec<_> = (0..3500).map(|number| pause(&format!("e{number}"))).collect();
     source.append("talk", &events);
     source.set("talk", "x", "1");
     let died = catch_unwind(AssertUnwindSafe(|| {
         let mut copier = Copier::new(&source.store, &target.store, CopyOptions::default());
-        copier.copy(&source.ids(), &mut |progress| assert!(progress.events < 2000, "the machine goes down"))
+        copier.copy(&source.ids(), &mut |progress| assert!(progress.events < 2000, "the machine crashes"))
     }));
     assert!(died.is_err());
     assert_eq!(target.row("talk").event_count, 2000);
     assert_eq!(target.store.unfinished().unwrap().len(), 1);
-    assert_sound(&target.store); // as far as it came
-    let report = carry_one(&source, &target);
+    assert_sound(&target.store); // The events that were copied before the crash are sound.
+    let report = copy_one(&source, &target);
     assert_eq!((report.status, report.added), (CopyStatus::Updated, 1500));
     assert_eq!(target.store.unfinished().unwrap(), []);
     assert_stored(&target.everything(None), &source.everything(None));
 }
 
 #[test]
-fn what_is_moved_goes_only_once_it_has_arrived() {
+fn a_moved_conversation_is_removed_only_after_it_arrived_whole() {
     let (source, target) = (File::new(), File::new());
     for id in ["here", "there", "torn"] {
         source.append(id, &[said("a", id), pause("b")]);
@@ -389,7 +389,7 @@ fn what_is_moved_goes_only_once_it_has_arrived() {
     let mut copier = Copier::new(&source.store, &target.store, CopyOptions::default());
     let reports = copier.copy(&source.ids(), &mut |_| ()).unwrap();
     assert_eq!(statuses(&reports), [CopyStatus::Copied, CopyStatus::Conflict, CopyStatus::Copied]);
-    // What was appended since has not arrived.
+    // An event that was appended after the copy has not arrived.
     source.append("torn", &[pause("late")]);
     let removed: Vec<bool> = reports.iter().map(|report| copier.remove(report).unwrap()).collect();
     assert_eq!(removed, [true, false, false]);
@@ -400,13 +400,13 @@ fn what_is_moved_goes_only_once_it_has_arrived() {
 }
 
 #[test]
-fn a_title_that_was_given_in_the_target_outlives_what_is_added_and_one_of_the_source_follows() {
+fn a_title_set_in_the_target_survives_an_update_and_the_sources_title_is_followed() {
     let (source, target) = (File::new(), File::new());
     for id in ["mine", "theirs", "none", "gone", "fork"] {
         source.append(id, &[said("a", id)]);
         source.store.set_title(&conversation(id), Some("first")).unwrap();
     }
-    carry(&source, &target);
+    copy_all(&source, &target);
     target.store.set_title(&conversation("mine"), Some("given here")).unwrap();
     target.store.set_title(&conversation("none"), None).unwrap();
     target.store.set_fork(&conversation("fork"), &conversation("mine"), None).unwrap();
@@ -415,7 +415,7 @@ fn a_title_that_was_given_in_the_target_outlives_what_is_added_and_one_of_the_so
     for id in source.ids() {
         source.append(id.as_str(), &[answered("b", "more")]);
     }
-    let reports = carry(&source, &target);
+    let reports = copy_all(&source, &target);
     let title = |id: &str| target.row(id).title.filter(|title| title != id);
     let titles = ["mine", "theirs", "none", "gone", "fork"].map(title);
     let wanted = [Some("given here"), Some("second"), None, None, Some("first")];
@@ -432,12 +432,12 @@ fn a_title_that_was_given_in_the_target_outlives_what_is_added_and_one_of_the_so
 }
 
 #[test]
-fn what_was_named_anew_since_it_was_copied_is_told_and_not_deleted() {
+fn a_title_or_fork_set_since_the_copy_is_reported_and_the_source_is_kept() {
     let (source, target) = (File::new(), File::new());
     for id in ["titled", "forked", "plain"] {
         source.append(id, &[said("a", id)]);
     }
-    carry(&source, &target);
+    copy_all(&source, &target);
     source.store.set_title(&conversation("titled"), Some("a title of its own")).unwrap();
     source.store.set_fork(&conversation("forked"), &conversation("plain"), None).unwrap();
     let mut copier = Copier::new(&source.store, &target.store, CopyOptions::default());
@@ -455,7 +455,7 @@ fn what_was_named_anew_since_it_was_copied_is_told_and_not_deleted() {
 }
 
 #[test]
-fn sub_agents_belong_to_the_same_conversations_as_before() {
+fn sub_agents_keep_their_parent_conversation() {
     let source = File::new();
     let folder = source.scratch.path("in");
     let file = |path: &str, id: &str| {
@@ -467,7 +467,7 @@ fn sub_agents_belong_to_the_same_conversations_as_before() {
     file("main/subagents/sub", "bbbbbbbb");
     source.import(&folder);
     let target = File::new();
-    // Even where the sub-agent's comes first.
+    // The parent is found even if the sub-agent is copied first.
     let mut ids = source.ids();
     ids.sort_by_key(|id| source.store.conversation(id).unwrap().parent.is_none());
     Copier::new(&source.store, &target.store, CopyOptions::default()).copy(&ids, &mut |_| ()).unwrap();
@@ -480,18 +480,18 @@ fn a_dry_run_writes_nothing() {
     let (source, target) = (File::new(), File::new());
     eventful(&source, "talk");
     let dry = CopyOptions { dry_run: true, ..CopyOptions::default() };
-    let report = carry_with(&source, &target, dry).remove(0);
+    let report = copy_with(&source, &target, dry).remove(0);
     assert_eq!((report.status, report.added), (CopyStatus::Copied, 5));
     assert_eq!(target.ids(), []);
 }
 
-/// One thing that happens to a conversation.
+/// One change of a conversation, or one copy.
 #[derive(Debug, Clone)]
 enum Step {
     Append(u8),
     Set(u8),
     Head(u8),
-    Carry,
+    Copy,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -499,7 +499,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (1..5u8).prop_map(Step::Append),
         3 => any::<u8>().prop_map(Step::Set),
         1 => any::<u8>().prop_map(Step::Head),
-        2 => Just(Step::Carry),
+        2 => Just(Step::Copy),
     ];
     prop::collection::vec(step, 1..25)
 }
@@ -508,7 +508,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn carried_in_steps_is_carried_at_once(steps in steps()) {
+    fn copying_in_steps_equals_copying_at_once(steps in steps()) {
         let (source, often, once) = (File::new(), File::new(), File::new());
         let (talk, mut count) = (conversation("talk"), 0_u64);
         for step in &steps {
@@ -523,12 +523,12 @@ proptest! {
                     let id = EventId::new(format!("e{}", u64::from(*which) % count)).unwrap();
                     source.store.set_head(&talk, Head::At(id)).unwrap();
                 }
-                Step::Carry => prop_assert!(carry(&source, &often).iter().all(|report| report.status.is_whole())),
+                Step::Copy => prop_assert!(copy_all(&source, &often).iter().all(|report| report.status.is_whole())),
                 Step::Set(_) | Step::Head(_) => {}
             }
         }
-        carry(&source, &often);
-        carry(&source, &once);
+        copy_all(&source, &often);
+        copy_all(&source, &once);
         let everything = source.everything(None);
         assert_stored(&often.everything(None), &everything);
         assert_stored(&once.everything(None), &everything);

@@ -1,4 +1,4 @@
-//! Messages and their forms on the wire, against what the real SDK answered (`tests/golden/messages`).
+//! Messages and their wire formats, compared with what the real SDK made (`tests/golden/messages`).
 
 use annals::event::{Event, Given, Message, Unfamiliar, decode, upcast};
 use annals::message::{ChatFlags, chat, message, messages, responses, responses_input};
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::support::golden::{self, events};
 
-/// The flags that the cases were asked with, in the order of their making.
+/// The flags with which the cases were made, in the same order.
 const FLAGS: &[(&str, [bool; 5])] = &[
     ("default", [false, true, true, false, false]),
     ("no_vision", [false, false, true, false, false]),
@@ -28,7 +28,7 @@ fn flags(name: &str) -> ChatFlags {
     ChatFlags { caching, vision, tool_calling, strings, reasoning, whole: false }
 }
 
-/// The same value with long texts told by length and digest, as the cases tell them.
+/// The value with long texts replaced by their length and digest, as in the cases.
 fn brief(value: Value) -> Value {
     match value {
         Value::String(text) if text.chars().count() > 400 => {
@@ -85,7 +85,7 @@ fn every_golden_message_is_the_same_in_every_form() {
 }
 
 #[test]
-fn a_message_of_one_event_is_what_the_event_says() {
+fn the_message_of_a_single_event_is_the_same_as_in_a_list() {
     for (name, case) in golden::cases("messages") {
         for event in events(&case) {
             let alone = messages([&event]).unwrap();
@@ -95,7 +95,7 @@ fn a_message_of_one_event_is_what_the_event_says() {
 }
 
 #[test]
-fn what_no_version_knows_is_not_sent() {
+fn unknown_members_are_not_sent() {
     let payload = r#"{"id":"a","timestamp":"t","source":"user","kind":"MessageEvent","new":1,"llm_message":{"role":"user",
         "mood":"good","content":[{"type":"text","text":"hi","glow":true},{"type":"smell","of":"tea"}]}}"#;
     let event = upcast::read(payload, &Given::default()).unwrap().event;
@@ -114,9 +114,9 @@ fn what_no_version_knows_is_not_sent() {
     assert_eq!(responses(&messages, true), [json!([item])]);
 }
 
-/// A golden conversation: what the model would read of it, after a restart.
+/// Checks what the model would be sent of each golden conversation after a restart.
 #[test]
-fn a_conversation_is_told_to_the_model_as_the_sdk_tells_it() {
+fn a_conversation_is_sent_to_the_model_as_the_sdk_sends_it() {
     let mut seen = 0;
     for folder in golden::list(&golden::folder("conversations")) {
         let expected = golden::read(&folder.join("expected.json"));
@@ -127,7 +127,7 @@ fn a_conversation_is_told_to_the_model_as_the_sdk_tells_it() {
             .iter()
             .map(|payload| {
                 let event = decode(payload, Unfamiliar::Refuse).unwrap();
-                assert_eq!(event.dump(), *payload, "what the SDK wrote comes out as it was");
+                assert_eq!(event.dump(), *payload, "a payload of the SDK is written unchanged");
                 event
             })
             .collect();

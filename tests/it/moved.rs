@@ -1,4 +1,5 @@
-//! A file that is moved, removed or replaced while it is open: noticed before anything more is acknowledged.
+//! The database file is moved, removed or replaced while it is open. The store notices before it acknowledges anything
+//! more.
 #![cfg(unix)]
 
 use std::fs;
@@ -13,7 +14,7 @@ use crate::support::child::{self, Running};
 use crate::support::events::pause;
 use crate::support::{Scratch, conversation, event_ids, still};
 
-/// A database in a folder of its own, so that the folder can go, too.
+/// A database in its own folder, so that a test can remove the folder too.
 struct Stage {
     scratch: Scratch,
 }
@@ -46,7 +47,7 @@ fn remove(path: &Path) {
     fs::remove_file(path).unwrap();
 }
 
-/// Another store's file, made elsewhere and put at `path`.
+/// Makes another store and puts its file at `path`.
 fn put_another(stage: &Stage, path: &Path) {
     let other = stage.scratch.path("other.db");
     let store = Store::open_with(&other, &still()).unwrap();
@@ -55,38 +56,38 @@ fn put_another(stage: &Stage, path: &Path) {
     fs::rename(other, path).unwrap();
 }
 
-struct Deed {
+struct Harm {
     name: &'static str,
-    harm: fn(&Stage),
-    /// Whether readers meet it: the file itself is another.
+    apply: fn(&Stage),
+    /// Whether reads fail too, because the database file itself is gone or replaced.
     hits_file: bool,
-    /// Undoes it, once the store is closed, where what was acknowledged can be had back.
+    /// Undoes the harm after the store is closed. `None` if the acknowledged events cannot be recovered.
     undo: Option<fn(&Stage)>,
 }
 
-const DEEDS: &[Deed] = &[
-    Deed { name: "rm db", harm: |stage| remove(&stage.file("")), hits_file: true, undo: None },
-    Deed {
+const HARMS: &[Harm] = &[
+    Harm { name: "rm db", apply: |stage| remove(&stage.file("")), hits_file: true, undo: None },
+    Harm {
         name: "rm folder",
-        harm: |stage| fs::remove_dir_all(stage.folder()).unwrap(),
+        apply: |stage| fs::remove_dir_all(stage.folder()).unwrap(),
         hits_file: true,
         undo: None,
     },
-    Deed {
+    Harm {
         name: "mv db",
-        harm: |stage| fs::rename(stage.file(""), stage.aside("")).unwrap(),
+        apply: |stage| fs::rename(stage.file(""), stage.aside("")).unwrap(),
         hits_file: true,
         undo: Some(|stage| fs::rename(stage.aside(""), stage.file("")).unwrap()),
     },
-    Deed {
+    Harm {
         name: "mv folder",
-        harm: |stage| fs::rename(stage.folder(), stage.scratch.path("away")).unwrap(),
+        apply: |stage| fs::rename(stage.folder(), stage.scratch.path("away")).unwrap(),
         hits_file: true,
         undo: Some(|stage| fs::rename(stage.scratch.path("away"), stage.folder()).unwrap()),
     },
-    Deed {
+    Harm {
         name: "mv folder, another in its place",
-        harm: |stage| {
+        apply: |stage| {
             fs::rename(stage.folder(), stage.scratch.path("away")).unwrap();
             fs::create_dir(stage.folder()).unwrap();
             put_another(stage, &stage.file(""));
@@ -97,18 +98,18 @@ const DEEDS: &[Deed] = &[
             fs::rename(stage.scratch.path("away"), stage.folder()).unwrap();
         }),
     },
-    Deed {
+    Harm {
         name: "another over it",
-        harm: |stage| {
+        apply: |stage| {
             fs::hard_link(stage.file(""), stage.aside("")).unwrap();
             put_another(stage, &stage.file(""));
         },
         hits_file: true,
         undo: Some(|stage| fs::rename(stage.aside(""), stage.file("")).unwrap()),
     },
-    Deed {
+    Harm {
         name: "a copy of itself over it",
-        harm: |stage| {
+        apply: |stage| {
             fs::hard_link(stage.file(""), stage.aside("")).unwrap();
             fs::copy(stage.file(""), stage.scratch.path("copy")).unwrap();
             fs::rename(stage.scratch.path("copy"), stage.file("")).unwrap();
@@ -116,26 +117,36 @@ const DEEDS: &[Deed] = &[
         hits_file: true,
         undo: Some(|stage| fs::rename(stage.aside(""), stage.file("")).unwrap()),
     },
-    Deed { name: "rm -wal", harm: |stage| remove(&stage.file("-wal")), hits_file: false, undo: Some(|_| ()) },
-    Deed {
+    Harm {
+        name: "rm -wal",
+        apply: |stage| remove(&stage.file("-wal")),
+        hits_file: false,
+        undo: Some(|_| ()),
+    },
+    Harm {
         name: "mv -wal",
-        harm: |stage| fs::rename(stage.file("-wal"), stage.aside("-wal")).unwrap(),
+        apply: |stage| fs::rename(stage.file("-wal"), stage.aside("-wal")).unwrap(),
         hits_file: false,
         undo: Some(|stage| fs::rename(stage.aside("-wal"), stage.file("-wal")).unwrap()),
     },
-    Deed {
+    Harm {
         name: "an empty -wal over it",
-        harm: |stage| {
+        apply: |stage| {
             fs::rename(stage.file("-wal"), stage.aside("-wal")).unwrap();
             fs::write(stage.file("-wal"), b"").unwrap();
         },
         hits_file: false,
         undo: Some(|stage| fs::rename(stage.aside("-wal"), stage.file("-wal")).unwrap()),
     },
-    Deed { name: "rm -shm", harm: |stage| remove(&stage.file("-shm")), hits_file: false, undo: Some(|_| ()) },
-    Deed {
+    Harm {
+        name: "rm -shm",
+        apply: |stage| remove(&stage.file("-shm")),
+        hits_file: false,
+        undo: Some(|_| ()),
+    },
+    Harm {
         name: "rm -wal and -shm",
-        harm: |stage| {
+        apply: |stage| {
             remove(&stage.file("-wal"));
             remove(&stage.file("-shm"));
         },
@@ -147,7 +158,7 @@ const DEEDS: &[Deed] = &[
 #[track_caller]
 fn assert_moved<T: std::fmt::Debug>(result: Result<T, Error>, path: &Path, what: &str) {
     match result {
-        Err(Error::Moved { path: told, .. }) => assert_eq!(told, path, "{what}"),
+        Err(Error::Moved { path: actual, .. }) => assert_eq!(actual, path, "{what}"),
         other => panic!("{what}: {other:?}"),
     }
 }
@@ -156,20 +167,20 @@ fn only(event: NewEvent) -> Append {
     Append { expected: Expected::Any, events: vec![event], base_state: None, head: None }
 }
 
-/// Everything that writes, each by its name.
-type Writing = fn(&Store) -> Result<(), Error>;
+/// A write to the store.
+type Write = fn(&Store) -> Result<(), Error>;
 
-const WRITINGS: [(&str, Writing); 6] = [
+const WRITES: [(&str, Write); 6] = [
     ("append", |store| store.append(&conversation("talk"), Expected::Any, &[pause("late")]).map(drop)),
     ("append_later", |store| {
-        let (tell, told) = mpsc::channel();
+        let (sender, answer) = mpsc::channel();
         store.append_later(
             &conversation("talk"),
             only(pause("later")),
-            move |answer| tell.send(answer).unwrap(),
+            move |result| sender.send(result).unwrap(),
             drop,
         );
-        told.recv().unwrap().map(drop)
+        answer.recv().unwrap().map(drop)
     }),
     ("set_title", |store| store.set_title(&conversation("talk"), Some("late"))),
     ("save_base_state", |store| {
@@ -181,24 +192,24 @@ const WRITINGS: [(&str, Writing); 6] = [
 ];
 
 #[test]
-fn nothing_is_acknowledged_into_a_file_that_is_not_at_its_path_any_more() {
-    for deed in DEEDS {
-        for (name, write) in WRITINGS {
+fn nothing_is_acknowledged_once_the_file_is_no_longer_at_its_path() {
+    for harm in HARMS {
+        for (name, write) in WRITES {
             let stage = Stage::new();
             let store = stage.open();
             store.append(&conversation("talk"), Expected::Empty, &[pause("kept")]).unwrap();
-            (deed.harm)(&stage);
-            let what = format!("{} after {}", name, deed.name);
+            (harm.apply)(&stage);
+            let what = format!("{} after {}", name, harm.name);
             assert_moved(write(&store), &stage.file(""), &what);
-            // For good, by whichever way.
-            for (again, write) in WRITINGS {
+            // Every later write fails too.
+            for (again, write) in WRITES {
                 assert_moved(write(&store), &stage.file(""), &format!("{again} behind {what}"));
             }
-            if deed.hits_file {
+            if harm.hits_file {
                 assert_moved(store.conversation(&conversation("talk")), &stage.file(""), &what);
             }
             drop(store);
-            let Some(undo) = deed.undo else { continue };
+            let Some(undo) = harm.undo else { continue };
             undo(&stage);
             let ids = event_ids(&stage.open(), &conversation("talk"));
             assert_eq!(ids[0], "kept", "{what}");
@@ -207,23 +218,23 @@ fn nothing_is_acknowledged_into_a_file_that_is_not_at_its_path_any_more() {
 }
 
 #[test]
-fn a_log_that_lost_its_name_is_moved_into_the_file_before_the_store_can_die() {
+fn a_removed_wal_is_checkpointed_before_the_append_fails() {
     let stage = Stage::new();
     let store = stage.open();
     store.append(&conversation("talk"), Expected::Empty, &[pause("kept")]).unwrap();
     remove(&stage.file("-wal"));
     let late = store.append(&conversation("talk"), Expected::Any, &[pause("late")]);
     assert_moved(late, &stage.file(""), "rm -wal");
-    // What a process that is killed now leaves behind.
+    // The copy is the file that would be left if the process were killed now.
     fs::copy(stage.file(""), stage.aside("")).unwrap();
     let left = Store::open_with(stage.aside(""), &still()).unwrap();
     assert_eq!(event_ids(&left, &conversation("talk"))[0], "kept");
 }
 
-/// Nothing keeps the two apart: what the first one moved into the file would lie over what the other wrote.
+/// No lock separates the two stores, so a checkpoint by the first would overwrite the pages of the second.
 #[test]
-fn a_store_whose_log_was_replaced_leaves_the_file_to_the_one_that_writes_it_now() {
-    const TEST: &str = "moved::a_store_whose_log_was_replaced_leaves_the_file_to_the_one_that_writes_it_now";
+fn a_store_whose_wal_was_replaced_leaves_the_file_to_the_current_writer() {
+    const TEST: &str = "moved::a_store_whose_wal_was_replaced_leaves_the_file_to_the_current_writer";
     if let Some(role) = child::role() {
         let store = Store::open_with(&role.database, &still()).unwrap();
         for number in 0..200 {
@@ -255,7 +266,7 @@ fn a_store_whose_log_was_replaced_leaves_the_file_to_the_one_that_writes_it_now(
 }
 
 #[test]
-fn a_store_that_only_reads_does_not_go_over_to_another_file() {
+fn a_read_only_store_does_not_switch_to_another_file() {
     let stage = Stage::new();
     let writer = stage.open();
     writer.append(&conversation("talk"), Expected::Empty, &[pause("kept")]).unwrap();
@@ -268,7 +279,7 @@ fn a_store_that_only_reads_does_not_go_over_to_another_file() {
 }
 
 #[test]
-fn another_name_for_the_same_file_and_what_others_do_with_it_is_no_move() {
+fn a_hard_link_and_work_through_another_handle_are_not_a_move() {
     let stage = Stage::new();
     let store = stage.open();
     let talk = conversation("talk");
@@ -296,14 +307,14 @@ mod fork {
         fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
     }
 
-    /// Runs `child` in a fork of this process; answers whether it said yes.
+    /// Runs `child` in a fork of this process. Returns whether it returned `true`.
     fn in_a_fork(child: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child only runs `child` and leaves without unwinding into the harness.
         unsafe {
             match fork() {
                 0 => {
-                    let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
-                    _exit(i32::from(!matches!(said, Ok(true))));
+                    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+                    _exit(i32::from(!matches!(result, Ok(true))));
                 }
                 process => {
                     let mut status = -1;
@@ -317,20 +328,20 @@ mod fork {
     #[test]
     fn a_forked_child_is_refused_and_may_drop_what_it_inherited() {
         let stage = Stage::new();
-        // With its projector, its watch and its checkpoints: threads that the child does not have.
+        // The default options start threads (projector, watch, checkpoints). The forked child does not have them.
         let store = Store::open_with(stage.file(""), &Options::default()).unwrap();
         let talk = conversation("talk");
         store.append(&talk, Expected::Any, &[pause("before")]).unwrap();
         let inherited = store.clone();
-        let fine = in_a_fork(|| {
+        let all_rejected = in_a_fork(|| {
             let forked = |result: Result<(), Error>| matches!(result, Err(Error::Forked));
-            let all = WRITINGS.iter().all(|(_, write)| forked(write(&inherited)))
+            let all = WRITES.iter().all(|(_, write)| forked(write(&inherited)))
                 && forked(inherited.conversation(&conversation("talk")).map(drop))
                 && forked(inherited.catch_up());
             drop(inherited);
             all
         });
-        assert!(fine, "the child was let in, or it did not end well");
+        assert!(all_rejected, "the store did not reject the child, or the child failed");
         store.append(&talk, Expected::Any, &[pause("after")]).unwrap();
         assert_eq!(event_ids(&store, &talk), ["before", "after"]);
     }
@@ -341,6 +352,13 @@ mod fork {
         let store = Store::open_with(stage.file(""), &Options::default()).unwrap();
         let talk = conversation("talk");
         store.append(&talk, Expected::Any, &[pause("before")]).unwrap();
+        // Once more, which changes nothing: threads of the store commit it, and the child does not have them.
+        #[cfg(feature = "aio")]
+        {
+            let handle = annals::aio::Store::from(store.clone());
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(handle.append(&talk, Expected::Any, vec![pause("before")])).unwrap();
+        }
         let mut mine = Some(store);
         assert!(in_a_fork(|| {
             mine.take();
@@ -351,12 +369,46 @@ mod fork {
         drop(store);
         assert_eq!(event_ids(&stage.open(), &talk), ["before", "after"]);
     }
+
+    /// The only permit is taken when the process is forked. In the child, nobody returns it.
+    #[cfg(feature = "aio")]
+    #[test]
+    fn async_handles_refuse_a_forked_child_at_once() {
+        use std::pin::pin;
+        use std::task::{Context, Poll, Waker};
+
+        let stage = Stage::new();
+        let options = Options { pool_size: 1, ..Options::default() };
+        let store = annals::aio::Store::from(Store::open_with(stage.file(""), &options).unwrap());
+        let (holder, talk) = (store.clone(), conversation("talk"));
+        let (begin, begun) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let holding = runtime.spawn(async move {
+            let work = move |_: &Store| {
+                begin.send(()).unwrap();
+                released.recv().unwrap();
+                Ok(())
+            };
+            holder.run(work).await
+        });
+        begun.recv().unwrap();
+        let refused = in_a_fork(|| {
+            let mut context = Context::from_waker(Waker::noop());
+            let mut run = pin!(store.run(|_| Ok(())));
+            let mut append = pin!(store.append(&talk, Expected::Any, vec![pause("a")]));
+            matches!(run.as_mut().poll(&mut context), Poll::Ready(Err(Error::Forked)))
+                && matches!(append.as_mut().poll(&mut context), Poll::Ready(Err(Error::Forked)))
+        });
+        release.send(()).unwrap();
+        runtime.block_on(holding).unwrap().unwrap();
+        assert!(refused, "the child waits, or was let in");
+    }
 }
 
 #[test]
-fn a_rebuild_and_its_like_work_on_the_file_that_is_open_in_whatever_folder_the_process_works() {
-    const NAME: &str =
-        "moved::a_rebuild_and_its_like_work_on_the_file_that_is_open_in_whatever_folder_the_process_works";
+fn maintenance_works_on_the_open_file_after_the_working_folder_changed() {
+    const NAME: &str = "moved::maintenance_works_on_the_open_file_after_the_working_folder_changed";
     if let Some(role) = child::role() {
         std::env::set_current_dir(role.database.parent().unwrap()).unwrap();
         let store = Store::open_with("annals.db", &still()).unwrap();

@@ -1,8 +1,8 @@
-//! Databases of every schema there ever was, frozen in `tests/old`: each opens, is upgraded, and holds what it held.
+//! Databases of every released schema, frozen in `tests/old`. Each opens, is upgraded, and keeps its content.
 //!
-//! When a schema is released, freeze one of it: `UPDATE_GOLDEN=1 cargo test --test it old::` writes
-//! `tests/old/schema-N.db` for the present schema where there is none. A frozen file is never written again,
-//! and [`furnish`] never changed: the files are compared with what it makes today.
+//! When a schema is released, freeze a database of it: `UPDATE_GOLDEN=1 cargo test --test it old::` writes
+//! `tests/old/schema-N.db` for the present schema unless the file exists. Never write a frozen file again, and never
+//! change [`furnish`], because the files are compared with what it makes today.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::support::{Scratch, all_events, assert_sound, conversation, still};
 const IMPORTED: [&str; 3] =
     ["conversations/confirm-reject", "conversations/hello-two-turns", "corrupt/duplicate-id"];
 
-/// Something in every table.
+/// Writes rows into every table.
 fn furnish(store: &Store) {
     let talk = conversation("talk");
     let tasks = json!([{"title": "count", "notes": "", "status": "done"}]);
@@ -49,7 +49,7 @@ fn furnish(store: &Store) {
         store.append_all(&talk, append).unwrap();
     }
     store.set_title(&talk, Some("A title")).unwrap();
-    // The file remembers where these came from, and where the goldens are differs from machine to machine.
+    // A database stores the paths of its imports. Import copies, because the goldens' path differs between machines.
     let copies = tempfile::tempdir().unwrap();
     for golden in IMPORTED {
         let copy = copies.path().join(golden);
@@ -63,7 +63,7 @@ fn furnish(store: &Store) {
     store.catch_up().unwrap();
 }
 
-/// The frozen files, the present schema's among them where it was asked for.
+/// The frozen files. If `UPDATE_GOLDEN` is set, first freezes the present schema unless its file exists.
 fn frozen() -> &'static [PathBuf] {
     static FILES: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old");
@@ -96,7 +96,7 @@ fn conversations(store: &Store) -> Vec<ConversationId> {
 }
 
 #[test]
-fn every_frozen_database_opens_and_holds_what_it_held() {
+fn every_frozen_database_opens_and_keeps_its_content() {
     let new = Store::in_memory(&still()).unwrap();
     furnish(&new);
     for path in frozen() {
@@ -148,7 +148,7 @@ fn every_frozen_database_opens_and_holds_what_it_held() {
 }
 
 #[test]
-fn every_frozen_database_is_rebuilt_to_the_same_and_written_out_as_it_came() {
+fn every_frozen_database_is_rebuilt_to_the_same_rows_and_exported_as_imported() {
     for path in frozen() {
         let scratch = Scratch::new();
         fs::write(scratch.database(), fs::read(path).unwrap()).unwrap();
@@ -176,7 +176,7 @@ fn every_frozen_database_is_rebuilt_to_the_same_and_written_out_as_it_came() {
 }
 
 #[test]
-fn a_frozen_database_is_not_upgraded_by_who_only_reads() {
+fn a_read_only_open_does_not_upgrade_a_frozen_database() {
     for path in frozen() {
         let scratch = Scratch::new();
         let bytes = fs::read(path).unwrap();

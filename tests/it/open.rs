@@ -1,4 +1,4 @@
-//! Opening: what may stand at a path, who may be there at the same time, and what is left untouched.
+//! Opening: which files can be opened, which stores may share a file, and which files stay unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn impatient() -> Options {
     Options { busy_timeout: Duration::from_millis(60), ..still() }
 }
 
-/// Holds opening to fail in both ways with this error, and to leave everything as it was.
+/// Asserts that opening fails with this error under all options, and changes nothing.
 #[track_caller]
 fn assert_refused(scratch: &Scratch, path: &Path, expected: &Error) {
     let before = contents(scratch);
@@ -32,8 +32,8 @@ fn assert_refused(scratch: &Scratch, path: &Path, expected: &Error) {
     }
 }
 
-/// What is in a folder, but for the shared memory of SQLite and an empty log, which are no content: a reader
-/// that may not write leaves them to the next writer.
+/// Returns the files of a folder, without SQLite's shared memory and without an empty log. A reader that may not write
+/// leaves these to the next writer.
 fn contents(scratch: &Scratch) -> Tree {
     let mut tree = folder::read(scratch.path("").as_path());
     tree.retain(|path, content| !(path.ends_with("-shm") || path.ends_with("-wal") && content.is_empty()));
@@ -44,9 +44,9 @@ fn foreign(path: &Path, what: &str) -> Error {
     Error::ForeignFile { path: path.to_owned(), what: what.to_owned() }
 }
 
-/// A copy of the file alone then has everything, also while a program that only reads has it open.
+/// Afterwards a copy of the file alone has everything, even if another program has the file open for reading.
 #[test]
-fn what_was_written_is_in_the_file_itself_once_the_store_is_closed() {
+fn closing_a_store_moves_everything_into_the_file_itself() {
     let scratch = Scratch::new();
     let store = scratch.open();
     store.append(&conversation("talk"), Expected::Any, &[said("a", "text")]).unwrap();
@@ -95,7 +95,7 @@ fn a_database_of_another_program_is_refused_and_left_alone() {
             db.query_row(&format!("PRAGMA journal_mode = {journal}"), [], |row| row.get(0)).unwrap();
         db.execute_batch("CREATE TABLE mine (x); INSERT INTO mine VALUES (1)").unwrap();
         let what = format!("an SQLite database of another program (application id {application_id:#x})");
-        // While it is in use, as it is after a crash with its log still there, and when it was closed well.
+        // It is refused while it is in use, after a crash that left its log, and after it was closed.
         assert_refused(&scratch, &path, &foreign(&path, &what));
         let crashed = Scratch::new();
         folder::write(&crashed.path(""), &contents(&scratch));
@@ -109,7 +109,7 @@ fn a_database_of_another_program_is_refused_and_left_alone() {
 }
 
 #[test]
-fn what_is_no_database_is_refused_and_left_alone() {
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
     let page = |start: &[u8]| start.iter().copied().chain((0..=255).cycle()).take(8192).collect::<Vec<u8>>();
     for content in [b"hello".to_vec(), b"x".repeat(99), page(b"\x89PNG"), page(b""), b"\n".repeat(5000)] {
         let scratch = Scratch::new();
@@ -135,7 +135,7 @@ fn an_empty_file_becomes_a_store_when_it_may_be_written() {
 }
 
 #[test]
-fn places_that_cannot_hold_a_database_say_why() {
+fn a_path_that_cannot_hold_a_database_is_refused_with_the_reason() {
     let scratch = Scratch::new();
     let cannot = |path: &Path, what: &str| Error::CannotOpen { path: path.to_owned(), what: what.to_owned() };
     fs::create_dir(scratch.path("folder")).unwrap();
@@ -157,7 +157,7 @@ fn places_that_cannot_hold_a_database_say_why() {
 
 #[cfg(unix)]
 #[test]
-fn a_path_that_is_no_unicode_is_refused() {
+fn a_path_that_is_not_unicode_is_refused() {
     use std::os::unix::ffi::OsStrExt as _;
     let scratch = Scratch::new();
     let path = scratch.path("").join(std::ffi::OsStr::from_bytes(b"a\xff.db"));
@@ -166,7 +166,7 @@ fn a_path_that_is_no_unicode_is_refused() {
 }
 
 #[test]
-fn a_path_may_hold_what_a_uri_may_not() {
+fn a_path_may_contain_characters_that_a_uri_may_not() {
     let scratch = Scratch::new();
     for name in ["a?b.db", "a#b.db", "a%20b.db", "a b.db", "größe 日本.db", "a'b\".db", "?mode=memory"] {
         let path = scratch.path(name);
@@ -189,9 +189,9 @@ fn missing_folders_are_made_and_private() {
     assert_eq!(["deep", "deep/er", "deep/er/annals.db"].map(mode), [0o700, 0o700, 0o600]);
 }
 
-/// Takes from this thread what lets root read and write everything, where it has that.
+/// Drops the capabilities with which root can read and write everything, if this thread has them.
 #[cfg(target_os = "linux")]
-fn be_anybody() {
+fn drop_root_capabilities() {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let mut sets = capabilities(None).unwrap();
     let all = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::FOWNER;
@@ -200,17 +200,17 @@ fn be_anybody() {
     set_capabilities(None, sets).unwrap();
 }
 
-/// Root may do everything: a child that has given that up tries. It stays the same user, so that it reaches whatever
-/// the tests reach, wherever they lie.
+/// Root may read and write everything, so a child process drops these capabilities and tries. It stays the same user,
+/// so that it can reach the same folders as the tests.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_place_that_may_only_be_read_is_read_and_not_written() {
+fn a_read_only_place_can_be_read_and_not_written() {
     use std::os::unix::fs::PermissionsExt as _;
-    const TEST: &str = "open::a_place_that_may_only_be_read_is_read_and_not_written";
+    const TEST: &str = "open::a_read_only_place_can_be_read_and_not_written";
     let talk = conversation("talk");
     if let Some(role) = child::role() {
         let path = role.database;
-        be_anybody();
+        drop_root_capabilities();
         match role.name.as_str() {
             "read" => match Store::open_with(&path, &read_only()) {
                 Ok(store) => child::report(&event_ids(&store, &talk).join(" ")),
@@ -223,18 +223,21 @@ fn a_place_that_may_only_be_read_is_read_and_not_written() {
     let scratch = Scratch::new();
     scratch.open_still().append(&talk, Expected::Any, &[pause("a"), pause("b")]).unwrap();
     let path = scratch.database();
-    let ask = |name: &str, path: &Path| Running::start(child::command(TEST, name, path)).finish();
+    let run_child = |name: &str, path: &Path| Running::start(child::command(TEST, name, path)).finish();
     let permit =
         |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     permit(&path, 0o444);
     permit(&scratch.path(""), 0o555);
     let before = contents(&scratch);
-    assert_eq!(ask("read", &path), ["a b"]);
-    assert_eq!(ask("write", &path), [format!("{:?}", Err::<(), _>(Error::ReadOnly { path: path.clone() }))]);
-    let new = ask("write", &scratch.path("new.db")).remove(0);
+    assert_eq!(run_child("read", &path), ["a b"]);
+    assert_eq!(
+        run_child("write", &path),
+        [format!("{:?}", Err::<(), _>(Error::ReadOnly { path: path.clone() }))]
+    );
+    let new = run_child("write", &scratch.path("new.db")).remove(0);
     assert!(new.starts_with("Err(CannotOpen") && new.contains("it cannot be created"), "{new}");
     permit(&path, 0o000);
-    let closed = ask("read", &path).remove(0);
+    let closed = run_child("read", &path).remove(0);
     assert!(
         closed.starts_with("CannotOpen") && closed.contains("check that you may read the file"),
         "{closed}"
@@ -249,7 +252,7 @@ fn reading_leaves_nothing_behind() {
     let scratch = Scratch::new();
     scratch.open_still().append(&conversation("talk"), Expected::Any, &[said("a", "one")]).unwrap();
     let before = folder::read(&scratch.path(""));
-    assert_eq!(before.keys().collect::<Vec<_>>(), ["annals.db"], "and neither does writing");
+    assert_eq!(before.keys().collect::<Vec<_>>(), ["annals.db"], "the writer left other files");
     let store = Store::open_with(scratch.database(), &read_only()).unwrap();
     assert!(store.is_read_only());
     assert_eq!(event_ids(&store, &conversation("talk")), ["a"]);
@@ -259,7 +262,7 @@ fn reading_leaves_nothing_behind() {
 }
 
 #[test]
-fn many_may_create_one_file_at_the_same_moment() {
+fn several_stores_may_create_one_file_at_the_same_time() {
     for _ in 0..10 {
         let scratch = Scratch::new();
         let start = Barrier::new(8);
@@ -281,7 +284,7 @@ fn two_stores_of_one_process_may_share_a_file() {
     let (one, two) = (scratch.open(), scratch.open());
     one.append(&talk, Expected::Exact(0), &[pause("a")]).unwrap();
     two.append(&talk, Expected::Exact(1), &[pause("b")]).unwrap();
-    drop(one); // must not take the other's locks with it
+    drop(one); // this must not release the locks of the other store
     two.append(&talk, Expected::Exact(2), &[pause("c")]).unwrap();
     let three = scratch.open();
     three.append(&talk, Expected::Exact(3), &[pause("d")]).unwrap();
@@ -301,7 +304,7 @@ fn clones_of_a_store_are_one_store() {
 }
 
 #[test]
-fn stores_in_memory_are_worlds_apart() {
+fn stores_in_memory_share_nothing() {
     let options = Options { read_only: true, create: false, ..Options::default() };
     let (one, two) = (Store::in_memory(&options).unwrap(), Store::in_memory(&options).unwrap());
     let talk = conversation("talk");
@@ -314,7 +317,7 @@ fn stores_in_memory_are_worlds_apart() {
 }
 
 #[test]
-fn a_lock_that_is_kept_too_long_is_told_with_the_time_waited() {
+fn a_lock_that_is_held_too_long_is_reported_with_the_time_waited() {
     let scratch = Scratch::new();
     let talk = conversation("talk");
     let store = Store::open_with(scratch.database(), &impatient()).unwrap();
@@ -330,7 +333,7 @@ fn a_lock_that_is_kept_too_long_is_told_with_the_time_waited() {
     busy(store.delete(&talk).map(drop));
     busy(store.catch_up());
     busy(store.rebuild(&[], &mut |_| ()));
-    assert_eq!(event_ids(&store, &talk), ["a"], "who reads does not wait");
+    assert_eq!(event_ids(&store, &talk), ["a"], "a reader does not wait");
     db.execute_batch("COMMIT").unwrap();
     store.append(&talk, Expected::Exact(1), &[pause("b")]).unwrap();
     store.rebuild(&[], &mut |_| ()).unwrap();
@@ -338,7 +341,7 @@ fn a_lock_that_is_kept_too_long_is_told_with_the_time_waited() {
 }
 
 #[test]
-fn a_file_that_somebody_else_keeps_locked_cannot_be_created_or_upgraded() {
+fn a_file_that_another_program_locks_cannot_become_a_store() {
     let scratch = Scratch::new();
     fs::write(scratch.database(), "").unwrap();
     let db = scratch.foreign();
@@ -364,7 +367,7 @@ fn the_smallest_options_still_make_a_store() {
 }
 
 #[test]
-fn a_reader_whose_file_was_taken_away_is_told_so() {
+fn reading_a_file_that_was_removed_is_an_error() {
     let scratch = Scratch::new();
     let path = scratch.path("folder/annals.db");
     let store = Store::open_with(&path, &impatient()).unwrap();

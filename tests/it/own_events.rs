@@ -1,4 +1,4 @@
-//! Events of a host's own kinds: values go in and come out, and every other part of the store takes them as they are.
+//! Events of a host's own kinds: values are stored and read back, and every part of the store keeps them unchanged.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn shipped(order: u64) -> Shipped {
 }
 
 #[test]
-fn a_value_comes_back_as_it_went_in_through_every_door() {
+fn a_value_is_read_back_unchanged_in_every_way() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let talk = conversation("talk");
@@ -43,14 +43,14 @@ fn a_value_comes_back_as_it_went_in_through_every_door() {
     assert_eq!(page.events[0].body::<Shipped>().unwrap(), shipped(17));
     let feed = store.follow(Position::START).next_page(10, Duration::ZERO).unwrap();
     assert_eq!(feed[1].body::<Shipped>().unwrap(), shipped(17));
-    // It hangs on the event before it, as every event does, and an old reader keeps it whole.
+    // Its parent is the event before it, as for every event, and an old reader keeps all of it.
     assert_eq!(Moment::new(&store, &talk, Point::End).unwrap().branch().unwrap(), [0, 1]);
     let Event::Unknown(unknown) = decode(own.payload(), Unfamiliar::Keep).unwrap() else {
-        panic!("it has no table")
+        panic!("the kind is not unknown")
     };
     assert_eq!((&*unknown.kind, unknown.payload.text()), (KIND, own.payload()));
 
-    // Out as a folder, and in again somewhere else.
+    // Export the conversation as a folder, and import that into another store.
     let folder = Exporter::new(&store, Format::OpenHands)
         .export(&talk, &scratch.path("out"), &mut |_| ())
         .unwrap()
@@ -65,7 +65,7 @@ fn a_value_comes_back_as_it_went_in_through_every_door() {
 }
 
 #[test]
-fn a_shape_that_does_not_fit_is_an_error_and_loses_nothing() {
+fn a_body_of_another_shape_is_an_error_that_does_not_quote_it() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let talk = conversation("talk");

@@ -1,4 +1,4 @@
-//! Plugins are taken in, found and fetched as the real SDK does it, and no hostile one reaches outside of its folder.
+//! Plugins are read, found and fetched as in the real SDK, and a hostile plugin reaches nothing outside its folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn golden() -> Value {
     serde_json::from_str(include_str!("../golden/plugins/folders.json")).unwrap()
 }
 
-/// The golden's folders: where they are, and the home folder.
+/// The golden's folders on disk, and a home folder.
 struct Folders {
     _scratch: TempDir,
     root: PathBuf,
@@ -43,7 +43,7 @@ impl Folders {
         Self { _scratch: scratch, root, home }
     }
 
-    /// A value with the folders as the golden writes them.
+    /// Returns a value with the golden's placeholders in place of the folders.
     fn plain(&self, value: Value) -> Value {
         let text = value.to_string().replace(self.root.to_str().unwrap(), "{W}");
         let text = text.replace(self.home.to_str().unwrap(), "{H}");
@@ -103,14 +103,14 @@ fn shape(plugin: &Plugin) -> Value {
 }
 
 #[test]
-fn folders_are_the_plugins_that_the_reference_takes_in() {
+fn folders_are_read_as_the_same_plugins_as_in_the_reference() {
     let golden = golden();
     let folders = Folders::new(&golden);
     for (name, theirs) in golden["plugins"].as_object().unwrap() {
         let ours = folders.read(name).map_or(Value::Null, |plugin| folders.plain(shape(&plugin)));
         assert_eq!(&ours, theirs, "{name}");
     }
-    // What is passed over is told of.
+    // Parts that are skipped are reported.
     let problems = |name: &str| -> Vec<String> {
         let problems = folders.read(name).unwrap().problems;
         problems.iter().map(|problem| problem.path.rsplit('/').next().unwrap().to_owned()).collect()
@@ -124,7 +124,7 @@ fn folders_are_the_plugins_that_the_reference_takes_in() {
 }
 
 #[test]
-fn what_several_bring_is_merged_as_the_reference_merges_it() {
+fn several_plugins_are_merged_as_in_the_reference() {
     let golden = golden();
     let folders = Folders::new(&golden);
     let mut merged = Merged::default();
@@ -151,7 +151,7 @@ fn what_several_bring_is_merged_as_the_reference_merges_it() {
     servers.sort_unstable();
     theirs.sort_unstable();
     assert_eq!(servers, theirs);
-    // Without a home and a project there is none.
+    // Without a home folder and a project, there are no plugins.
     assert_eq!(available(None, None), (Vec::new(), Vec::new()));
 }
 
@@ -168,7 +168,7 @@ fn sources_are_read_as_the_reference_reads_them_and_written_without_credentials(
         assert_eq!(source.to_json(), case["written"], "{case}");
         let resolved = Resolved::of(&source, Some("c0ffee".to_owned()));
         if case["source"].as_str().unwrap().contains("${") {
-            // The reference takes the name of a secret for the secret, and could never fetch it again.
+            // The reference treats the name of a secret as the secret, and could never fetch the source again.
             assert_eq!(resolved.source, source.source);
         } else {
             assert_eq!(resolved.to_json(), case["resolved"], "{case}");
@@ -195,13 +195,13 @@ fn sources_are_read_as_the_reference_reads_them_and_written_without_credentials(
     let (expanded, used) = secret.expanded(&|name| (name == "TOKEN").then(|| "s3cret".to_owned()));
     assert_eq!((expanded.source.as_str(), used), ("https://x:s3cret@h/r", vec!["s3cret".to_owned()]));
     assert_eq!(expanded.reference.as_deref(), Some("${BRANCH:-main}"));
-    // Control characters are no part of a place.
+    // Control characters are not allowed in a source.
     assert!(matches!(PluginSource::new("github:a/b\u{1b}[31m").origin(), Err(PluginError::Source(_))));
     assert!(PluginSource::new("github:a/b/../../c").origin().is_err());
 }
 
 #[tokio::test]
-async fn marketplaces_know_plugins_by_name_as_the_reference_does() {
+async fn marketplaces_resolve_plugin_names_as_in_the_reference() {
     let golden = golden();
     let folders = Folders::new(&golden);
     for (name, theirs) in golden["markets"].as_object().unwrap() {
@@ -251,7 +251,7 @@ async fn marketplaces_know_plugins_by_name_as_the_reference_does() {
     let (sources, skills, problems) = markets.auto_loaded(&fetcher).await;
     assert_eq!((sources.len(), skills.len(), problems.len()), (1, 1, 0), "{problems:?}");
     assert_eq!(skills[0].name, "rule");
-    // Nothing leads out of a marketplace, and one from elsewhere names nothing of this machine.
+    // No path leads out of a marketplace, and a marketplace from elsewhere cannot name a folder of this machine.
     let hostile = folders.root.join("hostile/.plugin/marketplace.json");
     fs::create_dir_all(hostile.parent().unwrap()).unwrap();
     let plugins = json!([{"name": "up", "source": "./a/../../outside"}, {"name": "abs", "source": "/etc"}]);
@@ -287,7 +287,7 @@ fn hostile_manifests_are_bounded_and_typed() {
     fs::create_dir(&manifest).unwrap();
     assert!(matches!(Plugin::read(&folder, None), Err(PluginError::Manifest { .. })));
     fs::remove_dir(&manifest).unwrap();
-    // Parts of it that are too long or deep are left out, and the rest is there.
+    // Parts that are too long or too deep are skipped, and the rest is read.
     fs::write(&manifest, r#"{"name":"x"}"#).unwrap();
     for part in ["hooks/hooks.json", ".mcp.json"] {
         fs::create_dir_all(folder.join(part).parent().unwrap()).unwrap();
@@ -318,7 +318,7 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A repository with a plugin in `plugins/p` and one at its root, and its two commits.
+/// Makes a repository in which `plugins/p` and the root are plugins. Returns its two commits.
 fn repository(folder: &Path) -> (String, String) {
     fs::create_dir_all(folder.join("plugins/p/skills")).unwrap();
     git(folder, &["init", "--quiet"]);
@@ -334,7 +334,7 @@ fn repository(folder: &Path) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_commit_is_fetched_once_and_is_the_same_for_ever() {
+async fn a_commit_is_fetched_once_and_then_read_from_the_cache() {
     let scratch = tempfile::tempdir().unwrap();
     let (repo, home) = (scratch.path().join("my-repo"), scratch.path().join("home"));
     fs::create_dir(&repo).unwrap();
@@ -347,7 +347,7 @@ async fn a_commit_is_fetched_once_and_is_the_same_for_ever() {
         repo_path: path.map(str::to_owned),
     };
     let text = |folder: &Path| fs::read_to_string(folder.join("skills/s.md")).unwrap();
-    for (reference, commit, said) in [
+    for (reference, commit, content) in [
         (None, &second, "Second."),
         (Some("main"), &second, "Second."),
         (Some("v1"), &first, "First."),
@@ -355,7 +355,7 @@ async fn a_commit_is_fetched_once_and_is_the_same_for_ever() {
         (Some(&first[..8]), &first, "First."),
     ] {
         let fetched = fetcher.fetch(&source(reference, Some("plugins/p")), &[]).await.unwrap();
-        assert_eq!((fetched.commit.as_ref(), text(&fetched.folder).as_str()), (Some(commit), said));
+        assert_eq!((fetched.commit.as_ref(), text(&fetched.folder).as_str()), (Some(commit), content));
         assert!(fetched.folder.to_str().unwrap().contains("my-repo-"));
         assert!(!fetched.folder.join("../../.git").exists());
     }
@@ -371,7 +371,7 @@ async fn a_commit_is_fetched_once_and_is_the_same_for_ever() {
     assert!(matches!(refused(None, Some("plugins/none")).await, PluginError::NoPath(_)));
     assert!(matches!(refused(None, Some("plugins/away")).await, PluginError::NoPath(_)));
     assert!(matches!(refused(None, Some("../x")).await, PluginError::Path { .. }));
-    // Nothing is left of what failed, and what is pinned needs nobody.
+    // Failed fetches leave nothing behind, and a pinned commit needs no repository.
     fs::remove_dir_all(&repo).unwrap();
     let again = fetcher.fetch(&source(Some(&first), Some("plugins/p")), &[]).await.unwrap();
     assert_eq!(text(&again.folder), "First.");
@@ -399,14 +399,14 @@ async fn a_repository_that_never_answers_is_given_up() {
 }
 
 #[tokio::test]
-async fn what_is_installed_is_kept_turned_off_refreshed_and_removed() {
+async fn plugins_can_be_installed_turned_off_refreshed_and_removed() {
     let golden = golden();
     let folders = Folders::new(&golden);
     let plugins = Installed::of_home(&folders.home, Extension::Plugin);
     let names = |list: &[annals::plugin::InstalledExtension]| -> Vec<(String, bool)> {
         list.iter().map(|known| (known.name.clone(), known.enabled)).collect()
     };
-    // One that only lies there is taken in.
+    // A plugin that only lies in the folder is listed too.
     let list = plugins.list().unwrap();
     assert_eq!(names(&list), [("off".to_owned(), false), ("four".to_owned(), true)]);
     assert_eq!(list[1].source, "local");
@@ -415,7 +415,7 @@ async fn what_is_installed_is_kept_turned_off_refreshed_and_removed() {
     let new = plugins.install(&fetcher, &full, Installing::New).await.unwrap();
     assert_eq!((new.name.as_str(), new.version.as_str(), new.enabled), ("city-weather", "1.2.3", true));
     assert!(new.install_path.join("skills/rain/SKILL.md").is_file());
-    // What leads out of it is left behind.
+    // A link that leads out of the plugin is not copied.
     assert!(!new.install_path.join("skills/escape.md").exists());
     let again = plugins.install(&fetcher, &full, Installing::New).await;
     assert_eq!(again, Err(PluginError::Exists("city-weather".to_owned())));
@@ -427,14 +427,14 @@ async fn what_is_installed_is_kept_turned_off_refreshed_and_removed() {
     let (ambient, _) = available(Some(&folders.home), None);
     let ambient: Vec<&str> = ambient.iter().map(Plugin::name).collect();
     assert_eq!(ambient, ["two", "three", "four"]);
-    // One that can no longer be fetched stays.
+    // A plugin that can no longer be fetched stays installed.
     fs::remove_dir_all(folders.root.join("full")).unwrap();
     assert!(plugins.refresh(&fetcher, "city-weather").await.is_err());
     assert!(plugins.get("city-weather").unwrap().is_some());
     assert_eq!(plugins.refresh(&fetcher, "nobody").await, Ok(None));
     assert!(plugins.remove("city-weather").unwrap());
     assert!(!new.install_path.exists() && !plugins.remove("city-weather").unwrap());
-    // A whole repository without a name has the repository's, and keeps it.
+    // A plugin without a name that is a whole repository has the repository's name, and keeps it.
     let repo = folders.root.join("some-repo");
     fs::create_dir(&repo).unwrap();
     let (_, second) = repository(&repo);
@@ -446,7 +446,7 @@ async fn what_is_installed_is_kept_turned_off_refreshed_and_removed() {
     git(&repo, &["commit", "--quiet", "-m", "three"]);
     let newest = plugins.refresh(&fetcher, "some-repo").await.unwrap().unwrap();
     assert_eq!(newest.resolved_ref, Some(git(&repo, &["rev-parse", "HEAD"])));
-    // Skills are installed too.
+    // Skills can be installed too.
     let skills = Installed::of_home(&folders.home, Extension::Skill);
     let rule = PluginSource::new(folders.root.join("market/skills/rule").to_str().unwrap());
     assert_eq!(skills.install(&fetcher, &rule, Installing::New).await.unwrap().name, "rule");
@@ -456,4 +456,129 @@ async fn what_is_installed_is_kept_turned_off_refreshed_and_removed() {
     assert_eq!(own.skills.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>(), ["rule"]);
     skills.set_enabled("rule", false).unwrap();
     assert!(annals::plugin::skills_of_person(&folders.home).skills.is_empty());
+}
+
+/// Makes a folder that is a plugin.
+fn make_plugin(folder: &Path, version: &str) {
+    let manifest = folder.join(".plugin/plugin.json");
+    fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+    let name = folder.file_name().unwrap().to_str().unwrap();
+    fs::write(manifest, json!({"name": name, "version": version}).to_string()).unwrap();
+}
+
+#[test]
+fn leftovers_of_a_killed_installation_are_recovered_or_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let plugins = Installed::of_home(home.path(), Extension::Plugin);
+    let at = |name: &str| plugins.folder().join(name);
+    let id = |digit: &str| digit.repeat(32);
+    // Killed between two steps, on a file system that cannot exchange folders: only the old plugin is there.
+    make_plugin(&at(&format!(".{}.old/lost", id("a"))), "1");
+    // Killed after the new plugin took the place of the old one.
+    make_plugin(&at(&format!(".{}.old/kept", id("b"))), "1");
+    make_plugin(&at("kept"), "2");
+    // Killed while a plugin was copied, and while the record was written.
+    make_plugin(&at(&format!(".{}.tmp/half", id("c"))), "1");
+    fs::write(at(&format!(".installed.json.{}", id("d"))), "{").unwrap();
+    assert_eq!(plugins.enabled().unwrap().paths, [at("kept"), at("lost")]);
+    let list = plugins.list().unwrap();
+    let found: Vec<(&str, &str)> =
+        list.iter().map(|known| (known.name.as_str(), known.version.as_str())).collect();
+    assert_eq!(found, [("kept", "2"), ("lost", "1")]);
+    let entries = fs::read_dir(plugins.folder()).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, [".installed.json", ".installed.lock", "kept", "lost"]);
+}
+
+#[test]
+fn a_record_that_cannot_be_read_enables_nothing_and_is_not_written_over() {
+    let home = tempfile::tempdir().unwrap();
+    let plugins = Installed::of_home(home.path(), Extension::Plugin);
+    make_plugin(&plugins.folder().join("off"), "1");
+    assert_eq!(plugins.list().unwrap().len(), 1);
+    assert!(plugins.set_enabled("off", false).unwrap());
+    let path = plugins.folder().join(".installed.json");
+    let good = fs::read_to_string(&path).unwrap();
+    let half = &good[..good.len() / 2];
+    for wrong in [half, "", "[]", r#"{"extensions":{"off":{"enabled":false}}}"#] {
+        fs::write(&path, wrong).unwrap();
+        let refused = |error: Option<PluginError>| matches!(error, Some(PluginError::Record { .. }));
+        assert!(refused(plugins.enabled().err()) && refused(plugins.list().err()), "{wrong}");
+        assert!(refused(plugins.get("off").err()) && refused(plugins.remove("off").err()), "{wrong}");
+        assert!(refused(plugins.set_enabled("off", false).err()), "{wrong}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), wrong);
+        let (found, problems) = available(Some(home.path()), None);
+        let told: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!((found, told), (Vec::new(), vec![path.to_str().unwrap()]), "{wrong}");
+    }
+    fs::write(&path, good).unwrap();
+    assert_eq!(plugins.list().unwrap().iter().map(|known| known.enabled).collect::<Vec<_>>(), [false]);
+    // Without a record, every folder counts.
+    fs::remove_file(&path).unwrap();
+    assert_eq!(plugins.enabled().unwrap().paths.len(), 1);
+}
+
+#[test]
+fn plugins_that_say_much_of_themselves_do_not_make_the_record_unreadable() {
+    let home = tempfile::tempdir().unwrap();
+    let plugins = Installed::of_home(home.path(), Extension::Plugin);
+    for name in ["one", "two", "three"] {
+        let manifest = plugins.folder().join(name).join(".plugin/plugin.json");
+        fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+        let long = "x".repeat(500_000);
+        fs::write(manifest, json!({"name": name, "version": long, "description": long}).to_string()).unwrap();
+    }
+    assert_eq!(plugins.list().unwrap().len(), 3);
+    assert!(plugins.set_enabled("two", false).unwrap());
+    let list = plugins.list().unwrap();
+    let off: Vec<&str> =
+        list.iter().filter(|known| !known.enabled).map(|known| known.name.as_str()).collect();
+    assert_eq!(off, ["two"]);
+    for text in list.iter().flat_map(|known| [&known.version, &known.description]) {
+        assert!(text.ends_with('…') && text.chars().count() == 1024, "{}", text.len());
+    }
+    assert!(fs::metadata(plugins.folder().join(".installed.json")).unwrap().len() < 20_000);
+}
+
+#[test]
+fn unrelated_folders_do_not_displace_installed_plugins_and_are_reported() {
+    let home = tempfile::tempdir().unwrap();
+    let plugins = Installed::of_home(home.path(), Extension::Plugin);
+    let own = plugins.folder().join("zz");
+    make_plugin(&own, "1");
+    assert_eq!(plugins.list().unwrap().len(), 1);
+    for number in 0..1001 {
+        fs::create_dir(plugins.folder().join(format!("a{number}"))).unwrap();
+    }
+    let enabled = plugins.enabled().unwrap();
+    assert_eq!((&enabled.paths[0], enabled.paths.len()), (&own, 1001));
+    let reason = enabled.left_out.unwrap().to_string();
+    assert!(reason.contains("more than 1000"), "{reason}");
+    let (found, problems) = available(Some(home.path()), None);
+    assert!(found.iter().any(|plugin| plugin.name() == "zz"));
+    assert!(problems.iter().any(|problem| problem.reason == reason), "{problems:?}");
+    assert!(matches!(plugins.list(), Err(PluginError::File { .. })));
+}
+
+#[test]
+fn a_folder_of_skills_is_a_marketplace_with_at_most_1000_skills_and_any_other_folders() {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path();
+    let make_skill = |name: &str| {
+        fs::create_dir(root.join(name)).unwrap();
+        fs::write(root.join(name).join("SKILL.md"), format!("---\nname: {name}\n---\nText.")).unwrap();
+    };
+    for number in 0..1001 {
+        fs::create_dir(root.join(format!("a{number}"))).unwrap();
+    }
+    make_skill("zz");
+    let market = Marketplace::read(root, "m").unwrap();
+    assert_eq!(market.skills.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>(), ["zz"]);
+    (0..1000).for_each(|number| make_skill(&format!("s{number}")));
+    let Err(PluginError::Manifest { reason, .. }) = Marketplace::read(root, "m") else {
+        panic!("a part of a too large marketplace was read as the whole");
+    };
+    assert!(reason.contains("more than 1000"), "{reason}");
 }

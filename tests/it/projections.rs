@@ -1,4 +1,4 @@
-//! Derived tables: rebuilt they are what they were, however they came to be; and what they say is right.
+//! Derived tables: their rows are correct, and a rebuild gives the same rows as updates step by step.
 
 use annals::event::json::Object;
 use annals::event::transcript::Line;
@@ -22,7 +22,7 @@ fn import(store: &Store, golden: &str) {
 }
 
 #[test]
-fn rebuilt_goldens_are_what_they_were() {
+fn a_rebuild_of_the_goldens_gives_the_same_rows() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     for golden in ["conversations", "corrupt", "legacy"] {
@@ -36,7 +36,7 @@ fn rebuilt_goldens_are_what_they_were() {
     assert_same_rows(&dump(&db), &before);
 }
 
-/// One thing that happens to a log, or to what reads it.
+/// One operation on a log or on its projections.
 #[derive(Debug, Clone)]
 enum Step {
     Call { talk: u8, call: u8, tool: u8 },
@@ -55,7 +55,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let talk = 0..2_u8;
-    // Few names, so that they are used again and answers go astray.
+    // There are few names, so that names repeat and answers refer to wrong events.
     let name = 0..6_u8;
     prop_oneof![
         4 => (talk.clone(), 0..3_u8, 0..3_u8).prop_map(|(talk, call, tool)| Step::Call { talk, call, tool }),
@@ -84,7 +84,8 @@ fn stats(usage: u8, tokens: u16) -> Value {
     json!({"usage_to_metrics": {format!("usage-{usage}"): metrics}})
 }
 
-/// The event of a step; ids are places in the log, so that steps can name each other's.
+/// Returns the conversation and the event of a step. `None` if the step has no event. The ids are places in the log, so
+/// that steps can refer to each other's events.
 fn event_of(step: &Step, place: usize) -> Option<(u8, NewEvent)> {
     let id = place.to_string();
     Some(match step {
@@ -127,7 +128,7 @@ fn event_of(step: &Step, place: usize) -> Option<(u8, NewEvent)> {
     })
 }
 
-/// The id of an event a little before `place`.
+/// Returns the id of an event shortly before `place`.
 fn near(place: usize, distance: u8) -> String {
     place.saturating_sub(usize::from(distance) + 1).to_string()
 }
@@ -166,7 +167,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_log_gives_the_same_rows_in_one_go_and_step_by_step(steps in prop::collection::vec(step(), 1..60)) {
+    fn any_log_gives_the_same_rows_at_once_and_step_by_step(steps in prop::collection::vec(step(), 1..60)) {
         let scratch = Scratch::new();
         let options = annals::Options { durability: annals::store::Durability::Normal, ..crate::support::still() };
         let store = Store::open_with(scratch.database(), &options).unwrap();
@@ -184,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn rows_of_another_version_or_a_lost_table_are_made_again() {
+fn rows_of_another_version_and_lost_tables_are_rebuilt() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     import(&store, "conversations/coding-task");
@@ -207,7 +208,7 @@ fn rows_of_another_version_or_a_lost_table_are_made_again() {
 }
 
 #[test]
-fn a_lost_search_index_is_made_again_by_the_next_search() {
+fn a_lost_search_index_is_rebuilt_by_the_next_search() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -216,11 +217,15 @@ fn a_lost_search_index_is_made_again_by_the_next_search() {
     assert_eq!(found(), 1);
     scratch.foreign().execute_batch("DROP TABLE transcript_search").unwrap();
     store.append(&talk, Expected::Any, &[said("b", "find me too")]).unwrap();
-    assert_eq!(store.transcript(&talk, Sequence(0), 10).unwrap().len(), 2, "the others go on without it");
+    assert_eq!(
+        store.transcript(&talk, Sequence(0), 10).unwrap().len(),
+        2,
+        "the other tables work without it"
+    );
     assert_eq!(found(), 2);
 }
 
-/// The only conversation of a store.
+/// Returns the only conversation of a store.
 fn conversation_of(store: &Store) -> ConversationId {
     let page = store.conversations(&Default::default(), Default::default(), None, 2).unwrap();
     assert_eq!(page.conversations.len(), 1);
@@ -228,7 +233,7 @@ fn conversation_of(store: &Store) -> ConversationId {
 }
 
 #[test]
-fn a_store_tells_how_far_each_projection_is() {
+fn a_store_reports_the_position_of_each_projection() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -256,7 +261,7 @@ fn a_store_tells_how_far_each_projection_is() {
 }
 
 #[test]
-fn a_rebuild_tells_how_far_it_is_and_may_be_of_one_projection() {
+fn a_rebuild_reports_its_progress_and_may_cover_one_projection() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     import(&store, "conversations/hooks");
@@ -273,7 +278,7 @@ fn a_rebuild_tells_how_far_it_is_and_may_be_of_one_projection() {
     assert_eq!(last, Some((head, head)));
     let after = dump(&db);
     assert_eq!(after[2], before[2]);
-    assert_ne!(after[1], before[1], "the others were left alone");
+    assert_ne!(after[1], before[1], "the other tables were not changed");
     rebuild(&store);
     assert_same_rows(&dump(&db), &before);
 }
@@ -317,14 +322,14 @@ fn a_tool_call_has_the_outcome_of_the_first_event_that_answers_it() {
     ];
     store.append(&talk, Expected::Any, &events).unwrap();
     let calls = store.tool_calls(&talk, Sequence(0), 100).unwrap();
-    let told: Vec<_> = calls
+    let outcomes: Vec<_> = calls
         .iter()
         .map(|call| {
             (call.action_id.as_str(), call.outcome.as_str(), call.exit_code, call.result_id.as_deref())
         })
         .collect();
     assert_eq!(
-        told,
+        outcomes,
         [
             ("pending", "pending", None, None),
             ("ok", "ok", Some(0), Some("ok-result")),
@@ -374,10 +379,10 @@ fn a_tool_call_has_the_outcome_of_the_first_event_that_answers_it() {
 }
 
 #[test]
-fn a_result_belongs_to_the_action_it_names_whatever_call_it_carries() {
+fn a_result_belongs_to_the_action_that_it_names_even_if_a_call_id_repeats() {
     let store = Store::in_memory(&crate::support::still()).unwrap();
     let talk = conversation("talk");
-    // A model may use one call id twice; the second call is not in the step of the first.
+    // A model may use one call id twice. Here the projection reads the second call later than the first.
     store.append(&talk, Expected::Any, &[command("first", "same", "a")]).unwrap();
     store.catch_up().unwrap();
     let later = [
@@ -387,13 +392,13 @@ fn a_result_belongs_to_the_action_it_names_whatever_call_it_carries() {
     ];
     store.append(&talk, Expected::Any, &later).unwrap();
     let calls = store.tool_calls(&talk, Sequence(0), 10).unwrap();
-    let told: Vec<_> =
+    let results: Vec<_> =
         calls.iter().map(|call| (call.action_id.as_str(), call.result_id.as_deref())).collect();
-    assert_eq!(told, [("first", Some("result")), ("second", Some("error"))]);
+    assert_eq!(results, [("first", Some("result")), ("second", Some("error"))]);
 }
 
 #[test]
-fn a_projection_reaches_the_head_although_the_tail_was_deleted() {
+fn a_projection_reaches_the_head_even_if_the_last_events_were_deleted() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     store.append(&conversation("stays"), Expected::Any, &[said("a", "one")]).unwrap();
@@ -409,7 +414,8 @@ fn a_projection_reaches_the_head_although_the_tail_was_deleted() {
     assert_eq!(reached(&store), [Position(2); 4]);
 }
 
-/// What expected.json says of each usage id, and its cost apart, as sums of doubles depend on their order.
+/// Returns the totals of each usage id from expected.json. The cost is separate because a sum of doubles depends on its
+/// order.
 fn expected_usage(path: &std::path::Path) -> Vec<(UsageTotal, f64)> {
     let expected: Value =
         serde_json::from_slice(&std::fs::read(path.join("expected.json")).unwrap()).unwrap();
@@ -433,20 +439,20 @@ fn expected_usage(path: &std::path::Path) -> Vec<(UsageTotal, f64)> {
 }
 
 #[test]
-fn usage_of_every_golden_adds_up_to_what_the_reference_says() {
+fn usage_of_every_golden_equals_the_totals_of_the_reference() {
     for path in folder::goldens("conversations") {
         let store = Store::in_memory(&crate::support::still()).unwrap();
         Importer::new(&store, Default::default()).import(&path, &mut |_| ()).unwrap();
         let talk = conversation_of(&store);
         let expected = expected_usage(&path);
         for _ in 0..2 {
-            let told = store.usage(Some(&talk)).unwrap();
-            assert_eq!(told.len(), expected.len(), "{path:?}");
-            for (mut told, (expected, cost)) in told.into_iter().zip(&expected) {
-                assert!((told.cost - cost).abs() < 1e-9, "{path:?}: {} and not {cost}", told.cost);
-                assert!(told.latency_seconds.take().is_some_and(|seconds| seconds > 0.0), "{path:?}");
-                told.cost = 0.0;
-                assert_eq!(&told, expected, "{path:?}");
+            let totals = store.usage(Some(&talk)).unwrap();
+            assert_eq!(totals.len(), expected.len(), "{path:?}");
+            for (mut total, (expected, cost)) in totals.into_iter().zip(&expected) {
+                assert!((total.cost - cost).abs() < 1e-9, "{path:?}: {} and not {cost}", total.cost);
+                assert!(total.latency_seconds.take().is_some_and(|seconds| seconds > 0.0), "{path:?}");
+                total.cost = 0.0;
+                assert_eq!(&total, expected, "{path:?}");
             }
             store.rebuild(&["usage"], &mut |_| ()).unwrap();
         }
@@ -454,7 +460,7 @@ fn usage_of_every_golden_adds_up_to_what_the_reference_says() {
 }
 
 #[test]
-fn snapshots_that_are_told_again_and_again_count_once() {
+fn repeated_snapshots_count_once() {
     let store = Store::in_memory(&crate::support::still()).unwrap();
     let talk = conversation("talk");
     let snapshot = |id: &str, key: &str, tokens: u16| {
@@ -480,23 +486,23 @@ fn snapshots_that_are_told_again_and_again_count_once() {
         .append(&talk, Expected::Any, &[snapshot("c", "full_state", 80), snapshot("d", "stats", 160)])
         .unwrap();
     assert_eq!(usage(), [total(160, 1, 20.0)]);
-    // Set back to less: a new start, and all of it counts.
+    // A smaller snapshot is a new start, so all of it counts.
     store.append(&talk, Expected::Any, &[snapshot("e", "stats", 8)]).unwrap();
     assert_eq!(usage(), [total(168, 2, 21.0)]);
-    // A base state that tells figures knows better,
-    let told = FieldChange::set("stats", stats(0, 800).to_string()).unwrap();
+    // Statistics in the base state replace those of the snapshots,
+    let figures = FieldChange::set("stats", stats(0, 800).to_string()).unwrap();
     let change = |field: FieldChange| BaseStateChange { expected: None, fields: vec![field] };
-    store.save_base_state(&talk, change(told)).unwrap();
+    store.save_base_state(&talk, change(figures)).unwrap();
     assert_eq!(usage(), [total(800, 1, 100.0)]);
     store.append(&talk, Expected::Any, &[snapshot("f", "stats", 900)]).unwrap();
     assert_eq!(usage(), [total(800, 1, 100.0)]);
-    // until it tells none.
+    // until they are removed from the base state.
     store.save_base_state(&talk, change(FieldChange::remove("stats"))).unwrap();
     assert_eq!(usage(), [total(168 + 892, 2, 21.0 + 111.5)]);
 }
 
 #[test]
-fn the_newest_task_list_is_the_one_that_is_told() {
+fn only_the_newest_task_list_is_returned() {
     let store = Store::in_memory(&crate::support::still()).unwrap();
     let talk = conversation("talk");
     let list =
@@ -516,7 +522,7 @@ fn the_newest_task_list_is_the_one_that_is_told() {
 }
 
 #[test]
-fn the_view_of_the_transcript_reads_the_same_text_as_the_library() {
+fn the_transcript_of_the_store_has_the_same_text_as_the_library() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     import(&store, "conversations");
@@ -540,10 +546,10 @@ fn the_view_of_the_transcript_reads_the_same_text_as_the_library() {
     let page = store.conversations(&Default::default(), Default::default(), None, 100).unwrap();
     let mut lines = 0;
     for row in page.conversations {
-        let told = store.transcript(&row.id, Sequence(0), 10_000).unwrap();
+        let stored = store.transcript(&row.id, Sequence(0), 10_000).unwrap();
         let events = all_events(&store, &row.id);
-        assert_eq!(told.len(), events.len());
-        for (line, event) in told.iter().zip(events) {
+        assert_eq!(stored.len(), events.len());
+        for (line, event) in stored.iter().zip(events) {
             let members = Object::of(&event.payload);
             let read = Line::read(&event.kind, &members);
             assert_eq!(
@@ -557,10 +563,10 @@ fn the_view_of_the_transcript_reads_the_same_text_as_the_library() {
 }
 
 #[test]
-fn what_is_redacted_while_tables_are_made_again_does_not_come_back() {
+fn text_that_is_redacted_during_a_rebuild_does_not_come_back() {
     for times in [1, 3] {
         let scratch = Scratch::new();
-        // Nobody waits for the reader that makes tables: it is this very test.
+        // The redaction must not wait for the reader of the rebuild, because this test itself is that reader.
         let options = annals::Options { busy_timeout: std::time::Duration::ZERO, ..crate::support::still() };
         let store = Store::open_with(scratch.database(), &options).unwrap();
         let talk = conversation("talk");
@@ -576,7 +582,7 @@ fn what_is_redacted_while_tables_are_made_again_does_not_come_back() {
             store.append(&talk, Expected::Any, &events).unwrap();
         }
         store.search("hunter0", &Default::default(), 1, &mut |_| ()).unwrap();
-        // Each time that the log has been read, one more is taken out before the tables are swapped.
+        // Each time the log has been read, one more secret is redacted before the tables are swapped.
         let mut left = 0..times;
         let tables = ["transcript", "tool_calls", "tasks"];
         store
@@ -588,7 +594,7 @@ fn what_is_redacted_while_tables_are_made_again_does_not_come_back() {
                 }
             })
             .unwrap();
-        assert_eq!(left.next(), None, "each was taken out while tables were made");
+        assert_eq!(left.next(), None, "every secret was redacted during the rebuild");
         let db = scratch.foreign();
         let after = dump(&db);
         for secret in &secrets {
@@ -602,7 +608,7 @@ fn what_is_redacted_while_tables_are_made_again_does_not_come_back() {
 }
 
 #[test]
-fn a_conversation_that_is_deleted_while_tables_are_made_again_does_not_come_back() {
+fn a_conversation_that_is_deleted_during_a_rebuild_does_not_come_back() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     import(&store, "conversations/coding-task");
@@ -612,7 +618,7 @@ fn a_conversation_that_is_deleted_while_tables_are_made_again_does_not_come_back
     let mut deleted = false;
     store
         .rebuild(&[], &mut |_| {
-            // The log has been read, the present tables are not yet replaced.
+            // The log has been read, but the tables are not yet replaced.
             if !std::mem::replace(&mut deleted, true) {
                 store.delete(&goes).unwrap();
             }

@@ -1,4 +1,4 @@
-//! Proof: heads that are kept elsewhere, signatures, and bundles that standard tools check.
+//! Proofs: heads that are kept outside the store, signatures, and bundles that standard tools can check.
 #![cfg(feature = "proof")]
 
 use std::path::Path;
@@ -30,7 +30,7 @@ fn head(store: &Store) -> Head {
     Head { scope: Scope::Whole, at: MOMENT, heads: store.heads(None).unwrap() }
 }
 
-/// Changes the file as its owner can: with the guards off, and the chain made again from there.
+/// Changes the file as its owner can: drops the guards, runs `sql`, and computes the chain again.
 fn rewrite(scratch: &Scratch, sql: &str) {
     let db = scratch.foreign();
     db.execute_batch(
@@ -65,7 +65,7 @@ fn rewrite(scratch: &Scratch, sql: &str) {
     }
 }
 
-/// What the store finds without a head, but for the guards that were taken off.
+/// Returns what `verify` finds without a head, except the missing guards.
 fn without_guards(store: &Store) -> Vec<Finding> {
     let mut findings = store.verify(None, &mut |_| ()).unwrap().findings;
     findings.retain(|finding| !finding.what.starts_with("the guard "));
@@ -73,7 +73,7 @@ fn without_guards(store: &Store) -> Vec<Finding> {
 }
 
 #[test]
-fn a_head_says_where_every_chain_ends() {
+fn a_head_records_where_every_chain_ends() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     let text = head(&store).to_text();
@@ -89,7 +89,7 @@ fn a_head_says_where_every_chain_ends() {
 }
 
 #[test]
-fn what_only_grew_still_has_everything() {
+fn a_store_that_only_grew_matches_its_old_head() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     let then = head(&store);
@@ -97,15 +97,15 @@ fn what_only_grew_still_has_everything() {
     store.append(&conversation("other"), Expected::Any, &[pause("p")]).unwrap();
     store.append(&conversation("new"), Expected::Any, &[pause("p")]).unwrap();
     assert_eq!(compare(&store, &then).unwrap(), []);
-    // So has a copy.
+    // A copy matches the head, too.
     store.backup(scratch.path("copy.db")).unwrap();
     let copy = Store::open(scratch.path("copy.db")).unwrap();
     assert_eq!(compare(&copy, &then).unwrap(), []);
 }
 
-/// Everything here passes the chain's own check: only the head that was kept elsewhere tells.
+/// Every change here passes the check of the chain itself. Only the head that was kept outside the store reveals it.
 #[test]
-fn a_chain_that_was_made_again_does_not_pass() {
+fn a_rewritten_chain_does_not_match_a_kept_head() {
     let talk = |sequence: Option<u64>, what: &str| Finding {
         conversation: Some(conversation("a talk")),
         sequence: sequence.map(Sequence),
@@ -158,20 +158,20 @@ fn a_chain_that_was_made_again_does_not_pass() {
         let store = store(&scratch);
         let then = head(&store);
         rewrite(&scratch, sql);
-        assert_eq!(without_guards(&store), [], "the chain alone does not tell: {sql}");
+        assert_eq!(without_guards(&store), [], "the chain alone does not reveal it: {sql}");
         assert_eq!(compare(&store, &then).unwrap(), findings, "{sql}");
     }
 }
 
 #[test]
-fn another_store_is_told_apart() {
+fn a_head_of_another_store_is_detected() {
     let (one, two) = (Scratch::new(), Scratch::new());
     let then = head(&store(&one));
     let findings = compare(&store(&two), &then).unwrap();
     assert!(findings[0].what.starts_with("the head is of another store"), "{findings:?}");
 }
 
-/// The SHA-256 of `bytes` in hex, by the crate and not by Annals.
+/// Returns the SHA-256 of `bytes` in hex. It uses the crate, not Annals.
 fn sha256(bytes: &[u8]) -> String {
     use sha2::Digest as _;
     sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
@@ -181,8 +181,8 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-/// Checks a bundle as its README says, knowing nothing but the README: how many events it has, how many of them
-/// without a payload, and whether it is signed; or the first step that fails.
+/// Checks a bundle by its README alone. Returns the number of events, the number of events without a payload, and
+/// whether the bundle is signed. Returns an error for the first step that fails.
 /// `tests/oracle/check_bundle.py` does the same with the tools that the README names.
 fn check(folder: &Path) -> Result<(u64, u64, bool), String> {
     let read = |name: &str| std::fs::read(folder.join(name)).map_err(|error| format!("{name}: {error}"));
@@ -233,11 +233,11 @@ fn bundle(store: &Store, id: &ConversationId, to: &Path, key: Option<&Key>) -> u
 }
 
 #[test]
-fn a_stranger_can_check_a_bundle() {
+fn a_bundle_can_be_checked_without_annals() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     Importer::new(&store, Default::default()).import(&folder::golden("conversations"), &mut |_| ()).unwrap();
-    // An id and texts that a shell could stumble over, and one without events.
+    // A conversation whose id and texts have special characters of the shell, and a conversation without events.
     let odd = conversation("it's $HOME `odd` \"name\" %s");
     let events = [said("a b", "line\nbreak"), said("--x", "tab\t"), said("$(touch evil)", "\u{0}\\ 日本")];
     store.append(&odd, Expected::Any, &events).unwrap();
@@ -280,13 +280,13 @@ fn a_bundle_has_archived_payloads_and_only_digests_of_redacted_ones() {
     assert!(!scratch.path("redacted/payloads/000001.json").exists());
 }
 
-/// What each step of a bundle's README prints, run by a shell as it stands there.
+/// Runs the steps of a bundle's README in a shell. Returns what each step prints.
 fn steps(to: &Path) -> Vec<String> {
     let readme = std::fs::read_to_string(to.join("README.md")).unwrap();
     let mut script = String::from("LC_ALL=C; export LC_ALL\n");
     for block in readme.split("```sh\n").skip(1) {
         let (block, _) = block.split_once("```").unwrap();
-        // Signatures are for `check`: not every machine has OpenSSL 3.
+        // `check` verifies the signatures, because not every machine has OpenSSL 3.
         if !block.contains("openssl") {
             script += block;
         }
@@ -298,14 +298,14 @@ fn steps(to: &Path) -> Vec<String> {
         .env("TMPDIR", to.parent().unwrap())
         .output()
         .unwrap();
-    let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    told.split("---\n").map(str::to_owned).collect()
+    let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    printed.split("---\n").map(str::to_owned).collect()
 }
 
 const CANARY: &str = "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX";
 
 #[test]
-fn what_is_withheld_is_nowhere_in_a_bundle_and_the_chain_still_holds() {
+fn withheld_text_is_not_in_a_bundle_and_the_chain_still_holds() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     let talk = conversation("a talk");
@@ -314,7 +314,7 @@ fn what_is_withheld_is_nowhere_in_a_bundle_and_the_chain_still_holds() {
         command("f", "c2", &format!("curl -H 'Authorization: token {CANARY}' https://example.org")),
         printed("g", "f", "c2", &format!("tok\u{0}en {CANARY}"), 0),
         said("h", "Jane Doe was here"),
-        // Where it is part of the shape, nothing of the event is shown.
+        // If the secret is in an id of the event, nothing of the event is shown.
         printed("i", "f", CANARY, "x", 0),
         said("j", "no secret at all"),
     ];
@@ -335,10 +335,10 @@ fn what_is_withheld_is_nowhere_in_a_bundle_and_the_chain_still_holds() {
     let made = write_bundle(&store, &talk, &to, &options).unwrap();
     assert_eq!((made.events, made.redacted, made.withheld), (10, 1, 6));
     assert_eq!(check(&to), Ok((10, 7, true)));
-    let told = steps(&to);
-    assert_eq!(told[..2], ["", ""], "{told:?}");
-    assert_eq!(told[2].lines().count(), 7, "{told:?}");
-    assert!(told[3].starts_with("10 ") && told[3].ends_with(" a talk\n"), "{told:?}");
+    let output = steps(&to);
+    assert_eq!(output[..2], ["", ""], "{output:?}");
+    assert_eq!(output[2].lines().count(), 7, "{output:?}");
+    assert!(output[3].starts_with("10 ") && output[3].ends_with(" a talk\n"), "{output:?}");
 
     for (name, bytes) in folder::read(&to) {
         let text = String::from_utf8(bytes).unwrap();
@@ -353,19 +353,19 @@ fn what_is_withheld_is_nowhere_in_a_bundle_and_the_chain_still_holds() {
     assert!(shown(5).unwrap().contains("curl -H"), "{:?}", shown(5));
     assert!(shown(8).is_err());
     assert!(!shown(9).unwrap().contains("secret"));
-    // The store has everything that it had.
+    // The store is unchanged.
     assert_eq!(all_events(&store, &talk), events);
-    // Who has a payload can show that it is the one.
+    // The holder of a payload can prove that it belongs to the event.
     let chain = std::fs::read_to_string(to.join("chain.tsv")).unwrap();
     assert!(chain.lines().nth(4).unwrap().contains(&sha256(events[4].payload.as_bytes())));
 
-    // A forged text in place of what is withheld proves nothing, and a forged digest is found.
+    // A forged text in place of a withheld payload proves nothing. A forged digest is found.
     edit(&to, "chain.tsv", |text| text.replace(&sha256(events[4].payload.as_bytes()), &sha256(b"{}")));
     assert!(steps(&to)[1].contains("event 4 does not follow"));
 }
 
 #[test]
-fn a_secret_in_an_id_keeps_a_bundle_from_being_made() {
+fn a_secret_in_an_id_prevents_a_bundle() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     let made = |pattern: &str, events: Vec<annals::EventId>| {
@@ -376,20 +376,24 @@ fn a_secret_in_an_id_keeps_a_bundle_from_being_made() {
     };
     assert_error(made("talk", Vec::new()), &Error::SecretInId { place: "the conversation's id".into() });
     assert_error(made("^c$", Vec::new()), &Error::SecretInId { place: "the id of event 2".into() });
-    let nobody = annals::EventId::new("nobody").unwrap();
+    let missing = annals::EventId::new("nobody").unwrap();
     let unknown = Error::UnknownEvent { conversation: conversation("a talk"), event: "nobody".into() };
-    assert_error(made("^none$", vec![nobody]), &unknown);
+    assert_error(made("^none$", vec![missing]), &unknown);
     assert!(!scratch.path("out").exists());
-    // Where all is withheld, the steps still say what they should.
+    // If all events are withheld, the steps still print what they should.
     made("..", Vec::new()).unwrap_err();
     let all = all_events(&store, &conversation("a talk")).into_iter().map(|event| event.id).collect();
     made("^none$", all).unwrap();
     assert_eq!(check(&scratch.path("out")), Ok((4, 4, false)));
-    let told = steps(&scratch.path("out"));
-    assert_eq!((told[0].as_str(), told[1].as_str(), told[2].lines().count()), ("", "", 4), "{told:?}");
+    let output = steps(&scratch.path("out"));
+    assert_eq!(
+        (output[0].as_str(), output[1].as_str(), output[2].lines().count()),
+        ("", "", 4),
+        "{output:?}"
+    );
 }
 
-/// What somebody does to a bundle, and the step of the check that notices.
+/// The name of a change to a bundle, the change, and the error of the check that detects it.
 type Change = (&'static str, fn(&Path), &'static str);
 
 fn edit(to: &Path, name: &str, change: impl Fn(String) -> String) {
@@ -397,7 +401,7 @@ fn edit(to: &Path, name: &str, change: impl Fn(String) -> String) {
     std::fs::write(&path, change(std::fs::read_to_string(&path).unwrap())).unwrap();
 }
 
-/// Puts another command into the second event; answers the payload's digests before and after.
+/// Changes the command in the second event. Returns the digests of its payload before and after.
 fn forge(to: &Path) -> (String, String) {
     let path = to.join("payloads/000001.json");
     let before = sha256(&std::fs::read(&path).unwrap());
@@ -472,8 +476,8 @@ fn a_bundle_that_was_changed_does_not_pass() {
         bundle(&store, &conversation("a talk"), &to, Some(&key));
         assert_eq!(check(&to), Ok((4, 0, true)));
         change(&to);
-        let told = check(&to).unwrap_err();
-        assert!(told.contains(step), "{what}: {told}");
+        let error = check(&to).unwrap_err();
+        assert!(error.contains(step), "{what}: {error}");
     }
 }
 
@@ -494,15 +498,15 @@ fn a_bundle_is_written_into_an_empty_folder_only() {
     assert!(!scratch.path("none").exists());
 }
 
-/// The pair of RFC 8410, section 10, in the form that OpenSSL reads and writes.
+/// The key pair of RFC 8410, section 10, in the format that OpenSSL reads and writes.
 #[test]
-fn keys_are_those_of_openssl() {
+fn keys_have_the_format_of_openssl() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("theirs.pem"), "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n").unwrap();
     std::fs::write(scratch.path("theirs.pub"), "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n").unwrap();
-    let theirs = Key::read(&scratch.path("theirs.pem")).unwrap();
+    let private = Key::read(&scratch.path("theirs.pem")).unwrap();
     let public = PublicKey::read(scratch.path("theirs.pub").to_str().unwrap()).unwrap();
-    assert_eq!(theirs.public(), public);
+    assert_eq!(private.public(), public);
     assert_eq!(public.to_pem(), std::fs::read_to_string(scratch.path("theirs.pub")).unwrap());
 }
 
@@ -522,7 +526,7 @@ mod program {
     }
 
     #[test]
-    fn an_auditor_keeps_a_head_and_holds_the_store_to_it() {
+    fn an_auditor_verifies_a_store_against_a_kept_head() {
         let scratch = Scratch::new();
         drop(store(&scratch));
         let (code, public, _) = run(&scratch, &["keys", "key.pem", "--new"]);
@@ -533,10 +537,10 @@ mod program {
         assert_eq!(code, Some(0));
         std::fs::write(scratch.path("head.txt"), &head).unwrap();
         let against = ["verify", "--against", "head.txt", "--key", "key.pem.pub"];
-        let (code, told, errors) = run(&scratch, &against);
-        assert_eq!(code, Some(0), "{told}{errors}");
-        assert!(told.contains(&format!("2 conversations (signed by {})", public.trim_end())), "{told}");
-        assert!(told.contains("all as they were written"), "{told}");
+        let (code, output, errors) = run(&scratch, &against);
+        assert_eq!(code, Some(0), "{output}{errors}");
+        assert!(output.contains(&format!("2 conversations (signed by {})", public.trim_end())), "{output}");
+        assert!(output.contains("all as they were written"), "{output}");
 
         // Another key, a changed head, no head at all.
         run(&scratch, &["keys", "other.pem", "--new"]);
@@ -550,9 +554,9 @@ mod program {
         assert!(code == Some(1) && errors.contains("line 1 of the head"), "{errors}");
 
         rewrite(&scratch, "UPDATE event SET payload = replace(payload, 'hello', 'bye!!') WHERE position = 1");
-        let (code, told, _) = run(&scratch, &against);
+        let (code, output, _) = run(&scratch, &against);
         assert_eq!(code, Some(2));
-        assert!(told.contains("a talk event 3: its first 4 events are not those it had"), "{told}");
+        assert!(output.contains("a talk event 3: its first 4 events are not those it had"), "{output}");
         let (_, json, _) = run(&scratch, &[&["--json"], &against[..]].concat());
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["sound"], false);
@@ -563,17 +567,17 @@ mod program {
     fn a_bundle_is_made_by_one_command() {
         let scratch = Scratch::new();
         drop(store(&scratch));
-        let (code, told, errors) = run(&scratch, &["bundle", "a talk", "--to", "proof"]);
+        let (code, output, errors) = run(&scratch, &["bundle", "a talk", "--to", "proof"]);
         assert_eq!(code, Some(0), "{errors}");
-        assert!(told.starts_with("proof: 4 events ("), "{told}");
+        assert!(output.starts_with("proof: 4 events ("), "{output}");
         assert!(scratch.path("proof/README.md").exists());
         assert_eq!(run(&scratch, &["bundle", "a talk", "--to", "proof"]).0, Some(1));
 
         let without =
             ["bundle", "a talk", "--to", "shared", "--redact-pattern", "hello", "--redact-event", "b"];
-        let (code, told, errors) = run(&scratch, &without);
+        let (code, output, errors) = run(&scratch, &without);
         assert_eq!(code, Some(0), "{errors}");
-        assert!(told.contains("2 events withheld"), "{told}");
+        assert!(output.contains("2 events withheld"), "{output}");
         assert_eq!(check(&scratch.path("shared")), Ok((4, 2, false)));
         std::fs::write(scratch.path("values"), "a talk\n").unwrap();
         let (code, _, errors) =

@@ -1,4 +1,4 @@
-//! Retention: what goes is what the plan said, with a receipt each, and nothing that went on meanwhile.
+//! Retention: the planned conversations are deleted, each with a receipt. Conversations that change meanwhile are kept.
 
 use annals::state::base::FieldChange;
 use annals::store::{BaseStateChange, PrunePlan, PruneRules};
@@ -10,13 +10,13 @@ use crate::support::events::event;
 use crate::support::folder::{self, Tree};
 use crate::support::{Scratch, all_events, assert_sound, conversation, number};
 
-/// A conversation that last went on at noon of `day`, with a status and one tag.
+/// Creates a conversation with an event at noon of `day`, a status and one tag. Returns its id.
 fn talk(store: &Store, id: &str, day: &str, status: &str, tag: (&str, &str)) -> ConversationId {
     let id = conversation(id);
     let at = format!("{day}T12:00:00Z");
     let text = json!({"role": "user", "content": [{"type": "text", "text": format!("of {day}")}]});
-    let said = event("e", "MessageEvent", json!({"source": "user", "llm_message": text, "timestamp": at}));
-    store.append(&id, Expected::Empty, &[said]).unwrap();
+    let message = event("e", "MessageEvent", json!({"source": "user", "llm_message": text, "timestamp": at}));
+    store.append(&id, Expected::Empty, &[message]).unwrap();
     let fields = vec![
         FieldChange::set("execution_status", json!(status).to_string()).unwrap(),
         FieldChange::set("tags", json!({tag.0: tag.1}).to_string()).unwrap(),
@@ -25,7 +25,7 @@ fn talk(store: &Store, id: &str, day: &str, status: &str, tag: (&str, &str)) -> 
     id
 }
 
-/// Four conversations, and one that runs; the oldest first.
+/// Creates five conversations, the oldest first. One of them is running.
 fn stage(store: &Store) {
     talk(store, "oldest", "2025-01-01", "finished", ("env", "ci"));
     talk(store, "legal", "2025-02-01", "finished", ("hold", "legal"));
@@ -83,7 +83,7 @@ fn rules_choose_by_age_number_size_status_and_tag() {
 }
 
 #[test]
-fn what_goes_leaves_a_receipt_and_the_rest_is_untouched() {
+fn a_pruned_conversation_leaves_a_receipt_and_the_rest_is_untouched() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     stage(&store);
@@ -91,19 +91,19 @@ fn what_goes_leaves_a_receipt_and_the_rest_is_untouched() {
         PruneRules { older_than: before("2025-03-15"), kept_tags: tag("hold", None), ..Default::default() };
     let kept = ["legal", "busy", "newest"].map(|id| all_events(&store, &conversation(id)));
     let planned = store.plan_pruning(&rules).unwrap();
-    let mut told = Vec::new();
-    let done = store.prune(&rules, Some("quarterly"), &mut |one| told.push(one.id.to_string())).unwrap();
-    assert_eq!((&done, told), (&planned, vec!["oldest".to_owned(), "stuck".to_owned()]));
+    let mut reported = Vec::new();
+    let done = store.prune(&rules, Some("quarterly"), &mut |one| reported.push(one.id.to_string())).unwrap();
+    assert_eq!((&done, reported), (&planned, vec!["oldest".to_owned(), "stuck".to_owned()]));
     assert_eq!(store.count_conversations(&Default::default()).unwrap(), 3);
     assert_eq!(["legal", "busy", "newest"].map(|id| all_events(&store, &conversation(id))), kept);
     assert_sound(&store);
 
     let acts = store.admin_log(0, 10).unwrap();
-    let told: Vec<_> = acts
+    let logged: Vec<_> = acts
         .iter()
         .map(|act| (act.act.as_str(), act.conversation.as_deref().unwrap(), act.reason.as_deref()))
         .collect();
-    assert_eq!(told, [("prune", "oldest", Some("quarterly")), ("prune", "stuck", Some("quarterly"))]);
+    assert_eq!(logged, [("prune", "oldest", Some("quarterly")), ("prune", "stuck", Some("quarterly"))]);
     let detail: Value = serde_json::from_str(&acts[0].detail).unwrap();
     assert_eq!((&detail["because"], &detail["events"]), (&json!(["older_than"]), &json!(1)));
     assert_eq!(store.receipts(1).unwrap()[0].name, "oldest");
@@ -112,7 +112,7 @@ fn what_goes_leaves_a_receipt_and_the_rest_is_untouched() {
 }
 
 #[test]
-fn what_goes_on_after_the_look_stays() {
+fn a_conversation_that_changes_after_the_plan_is_kept() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     stage(&store);
@@ -132,7 +132,7 @@ fn what_goes_on_after_the_look_stays() {
 }
 
 #[test]
-fn a_conversation_and_its_sub_agents_go_together() {
+fn a_conversation_and_its_sub_agents_are_pruned_together() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let golden = folder::read(&folder::golden("conversations/hello-two-turns"));
@@ -156,7 +156,7 @@ fn a_conversation_and_its_sub_agents_go_together() {
 }
 
 #[test]
-fn archived_conversations_count_for_what_they_take_and_go_too() {
+fn archived_conversations_count_with_their_archived_size_and_are_pruned_too() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     Importer::new(&store, Default::default()).import(&folder::golden("conversations"), &mut |_| ()).unwrap();

@@ -1,4 +1,4 @@
-//! SQL from outside: what it may ask, what it may not, and that nothing comes of trying.
+//! SQL of callers: which statements are admitted and which are rejected, and that a rejected one has no effect.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn ask_with(store: &Store, sql: &str, parameters: &[(&str, SqlValue)]) -> Result
     store.query(&SqlQuery { sql, parameters: &parameters, limits: SqlLimits::default() })
 }
 
-/// What is wrong and what would be right, of a query that is refused.
+/// Returns the error and the hint for a query that is rejected.
 #[track_caller]
 fn refusal(store: &Store, sql: &str) -> (String, String) {
     match ask(store, sql) {
@@ -33,7 +33,7 @@ fn refusal(store: &Store, sql: &str) -> (String, String) {
     }
 }
 
-/// A store with one short conversation.
+/// Creates a store with one short conversation.
 fn store(scratch: &Scratch) -> Store {
     let store = scratch.open_still();
     let talk = conversation("talk");
@@ -84,9 +84,9 @@ fn every_view_can_be_read_whole_and_counted() {
     }
 }
 
-/// Statements an auditor may well write; each of them has to be admitted.
+/// Statements that an auditor is likely to write. Each must be admitted.
 #[test]
-fn what_an_auditor_writes_is_admitted() {
+fn statements_that_an_auditor_writes_are_admitted() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     for sql in [
@@ -114,10 +114,10 @@ fn what_an_auditor_writes_is_admitted() {
     }
 }
 
-/// Statements that would read or do something else than the views allow.
+/// Returns statements that try to read or do something that the views do not allow.
 fn attacks() -> Vec<&'static str> {
     vec![
-        // Other tables: the log's own, the engine's, by every way of writing a name.
+        // Other tables: those of the log and of the engine, with every way to write a name.
         "SELECT * FROM event",
         "SELECT payload FROM main.event",
         "SELECT * FROM \"event\"",
@@ -142,7 +142,7 @@ fn attacks() -> Vec<&'static str> {
         "SELECT * FROM sqlite_temp_schema",
         "SELECT * FROM sqlite_sequence",
         "SELECT * FROM sqlite_stat1",
-        // A name of one's own that is a view's, to borrow its rights.
+        // A name in the statement that equals a view's name, to get the rights of the view.
         "WITH events AS (SELECT * FROM event) SELECT * FROM events",
         "WITH tool_calls(a) AS (SELECT payload FROM event) SELECT a FROM tool_calls",
         "WITH RECURSIVE events(a) AS (SELECT payload FROM event UNION ALL SELECT a FROM events) SELECT a FROM events",
@@ -220,7 +220,7 @@ fn attacks() -> Vec<&'static str> {
         "ROLLBACK",
         "SAVEPOINT x",
         "RELEASE x",
-        // More than one statement, none, or not a question.
+        // More than one statement, no statement, or no query.
         "SELECT 1; DELETE FROM event",
         "SELECT 1; SELECT 2",
         "; ; SELECT 1; SELECT load_extension('x')",
@@ -232,7 +232,7 @@ fn attacks() -> Vec<&'static str> {
         "EXPLAIN QUERY PLAN SELECT * FROM events",
         "EXPLAIN DELETE FROM event",
         "SELECT 1\0; DELETE FROM event",
-        // Functions that allocate at will, take for ever, or tell of the engine.
+        // Functions that allocate any amount of memory, run for ever, or reveal facts about the engine.
         "SELECT zeroblob(1000000000)",
         "SELECT randomblob(100000000)",
         "SELECT sqlite_version()",
@@ -249,7 +249,7 @@ fn attacks() -> Vec<&'static str> {
         // Parameters without a name.
         "SELECT ?",
         "SELECT ?1",
-        // The log's tables where no table is expected.
+        // The log's tables in places where no table is expected.
         "SELECT 1 FROM events WHERE sequence IN event",
         "SELECT 1 IN log",
         "SELECT kind FROM events ORDER BY (SELECT reason FROM maintenance)",
@@ -285,7 +285,7 @@ fn attacks() -> Vec<&'static str> {
         "SELECT main.event.payload FROM event",
         "SELECT * FROM \"events\u{200b}\"",
         "SELECT * FROM ｅｖｅｎｔ",
-        // More of what the engine has.
+        // Other tables and functions of the engine.
         "SELECT * FROM generate_series(1, 9)",
         "SELECT * FROM sqlite_dbpage",
         "SELECT * FROM sqlite_dbdata",
@@ -344,7 +344,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn nothing_comes_of_trying_anything_else() {
+fn every_other_statement_is_rejected_and_changes_nothing() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     store.search("files", &annals::store::SearchFilter::default(), 1, &mut |_| ()).unwrap();
@@ -356,7 +356,7 @@ fn nothing_comes_of_trying_anything_else() {
     }
     assert_eq!(files(&scratch.path("")), before);
     assert!(attacks().len() > 190, "{}", attacks().len());
-    // The same on a store that may only be read, and on one in memory.
+    // The same on a read-only store and on a store in memory.
     drop(store);
     let read_only = Options { read_only: true, ..Options::default() };
     let read_only = Store::open_with(scratch.database(), &read_only).unwrap();
@@ -367,9 +367,9 @@ fn nothing_comes_of_trying_anything_else() {
     }
 }
 
-/// Statements that are admitted and would take for ever, or all memory.
+/// The statements are admitted, but they would run for ever or use all memory.
 #[test]
-fn what_would_never_end_is_ended() {
+fn statements_that_would_never_end_are_ended() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     let limits = SqlLimits {
@@ -413,9 +413,9 @@ fn what_would_never_end_is_ended() {
     assert_eq!(ask(&store, "SELECT count(*) FROM events").unwrap().rows, [[SqlValue::Integer(4)]]);
 }
 
-/// The limit of memory holds by itself, long before the clock.
+/// The memory limit ends these statements without a time limit.
 #[test]
-fn what_would_take_all_memory_is_ended_by_that() {
+fn statements_that_would_use_all_memory_are_ended_by_the_memory_limit() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     let limits = SqlLimits { time_max: Duration::MAX, memory_bytes_max: 32 << 20, ..SqlLimits::default() };
@@ -436,9 +436,9 @@ fn what_would_take_all_memory_is_ended_by_that() {
     }
 }
 
-/// Statements whose mere reading could take long or much.
+/// To parse these statements could already take much time or memory.
 #[test]
-fn what_is_too_long_or_too_deep_is_refused_unread() {
+fn statements_that_are_too_long_or_too_deep_are_rejected() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     let many = |text: &str, count: usize, between: &str| vec![text; count].join(between);
@@ -459,7 +459,7 @@ fn what_is_too_long_or_too_deep_is_refused_unread() {
 }
 
 #[test]
-fn an_answer_is_cut_at_its_limits_and_says_so() {
+fn an_answer_is_truncated_at_its_limits_and_reports_it() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     let sql = "SELECT text FROM transcript ORDER BY sequence";
@@ -504,7 +504,7 @@ fn parameters_are_bound_and_never_read_as_sql() {
 }
 
 #[test]
-fn a_refusal_teaches() {
+fn a_rejection_explains_how_to_correct_the_query() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     for (sql, what, hint) in [
@@ -526,13 +526,13 @@ fn a_refusal_teaches() {
         ("SELECT kind, FROM events", "near \"FROM\": syntax error", ""),
         ("SELECT 1; SELECT 2", "more than one statement", "one SELECT"),
     ] {
-        let (told, hinted) = refusal(&store, sql);
-        assert!(told.contains(what), "{sql}: {told}");
-        assert!(hinted.contains(hint), "{sql}: {hinted}");
+        let (error, full_hint) = refusal(&store, sql);
+        assert!(error.contains(what), "{sql}: {error}");
+        assert!(full_hint.contains(hint), "{sql}: {full_hint}");
     }
 }
 
-/// The file may come from anyone: its views run with the query's rights, not with those of the schema.
+/// The file may come from an untrusted source. Its views run with the rights of the query, not of the schema.
 #[test]
 fn a_forged_view_gains_nothing() {
     let scratch = Scratch::new();
@@ -612,7 +612,7 @@ mod program {
         );
         let csv = query(&["--csv", "--rows", "1"]);
         assert_eq!(out(&csv).0, "sequence,text\r\n0,list the files\r\n");
-        assert_eq!(out(&csv).1, "annals: only the first 1 row: --rows allows more\n");
+        assert_eq!(out(&csv).1, "annals: only the first row: --rows allows more\n");
         let json = query(&["--json"]);
         let expected = "{\"columns\":[\"sequence\",\"text\"],\"rows\":[[0,\"list the files\"],[1,\"ls -l\"]],\"truncated\":null}\n";
         assert_eq!(out(&json).0, expected);
@@ -621,14 +621,14 @@ mod program {
     }
 
     #[test]
-    fn a_refusal_ends_with_1_and_a_way_out() {
+    fn a_rejected_query_exits_with_1_and_a_hint() {
         let scratch = Scratch::new();
         drop(store(&scratch));
         let refused = run(&scratch, &["query", "SELECT * FROM task"], "");
-        let (printed, told, code) = out(&refused);
+        let (printed, errors, code) = out(&refused);
         assert_eq!((printed, code), ("", Some(1)));
         assert!(
-            told.starts_with(
+            errors.starts_with(
                 "annals: no such table: task\n        the table task is shown by the view tasks"
             )
         );

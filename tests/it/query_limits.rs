@@ -1,4 +1,5 @@
-//! Statements that take time or memory where the engine does not look: while they are prepared, and in straight lines.
+//! Statements that use time or memory in places where the SQL engine does not check its limits: during preparation, and
+//! in code without loops.
 #![cfg(unix)]
 
 use std::time::Duration;
@@ -12,20 +13,20 @@ use crate::support::statements::{growing, straight};
 
 const MEMORY: u64 = 128 << 20;
 
-/// How long a statement may go on.
+/// The time limit of a statement.
 const TIME: Duration = Duration::from_secs(2);
 
-/// What may have been worked when it has ended.
-const WORK_MAX: Duration = Duration::from_secs(6);
+/// The maximum processor time that a statement may use until it is ended.
+const CPU_TIME_MAX: Duration = Duration::from_secs(6);
 
-/// The time of the processors that this process took so far, all threads together.
-fn worked() -> Duration {
+/// Returns the processor time that all threads of this process have used so far.
+fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap()
 }
 
-/// The most memory this process had since it was last asked, in bytes; nothing where the system does not say.
-fn most() -> Option<u64> {
+/// Returns the peak memory of this process since the last call, in bytes. `None` if the system does not report it.
+fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
@@ -33,40 +34,42 @@ fn most() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// In a process of its own, whose memory is only its own and which opens a store before it uses SQLite otherwise.
+/// The test runs in its own process, because other tests would change the memory of the process, and because the store
+/// must be opened before any other use of SQLite.
 #[test]
-fn no_statement_goes_beyond_its_limits_unseen() {
-    const TEST: &str = "query_limits::no_statement_goes_beyond_its_limits_unseen";
+fn no_statement_exceeds_its_limits_unnoticed() {
+    const TEST: &str = "query_limits::no_statement_exceeds_its_limits_unnoticed";
     if role().is_some() {
-        return stay_within();
+        return check_limits();
     }
     let scratch = Scratch::new();
     let reports = Running::start(child::command(TEST, "asks", &scratch.database())).finish();
     assert_eq!(reports, ["done"]);
 }
 
-fn stay_within() {
+fn check_limits() {
     let store = Store::in_memory(&Options::default()).unwrap();
     let limits = SqlLimits { time_max: TIME, memory_bytes_max: MEMORY, ..SqlLimits::default() };
     let ask = |sql: &str, time_max| {
         let limits = SqlLimits { time_max, ..limits };
-        let _before = most();
-        let before = most();
-        let began = worked();
+        let _before = peak_memory();
+        let before = peak_memory();
+        let began = cpu_time();
         let error = store.query(&SqlQuery { sql, parameters: &[], limits }).expect_err(sql);
-        // What the process worked, and not what the clock says: other programs may keep it waiting. Without limits each
-        // of them takes minutes and gigabytes. One call of a function over 60 MB goes on beyond the limit; the functions
-        // that are Annals' own may have an argument and a result beyond it.
-        let worked = worked() - began;
-        assert!(worked < WORK_MAX, "{worked:?}: {sql:.200}");
-        if let (Some(before), Some(most)) = (before, most()) {
-            let grown = most.saturating_sub(before);
+        // Processor time is measured and not elapsed time, because other programs may delay the process. Without limits
+        // each statement takes minutes and gigabytes. One call of a function over 60 MB may exceed the time limit. The
+        // argument and the result of a function of Annals may exceed the memory limit.
+        let used = cpu_time() - began;
+        assert!(used < CPU_TIME_MAX, "{used:?}: {sql:.200}");
+        if let (Some(before), Some(peak)) = (before, peak_memory()) {
+            let grown = peak.saturating_sub(before);
             assert!(grown < MEMORY + (192 << 20), "{grown} bytes: {sql:.200}");
         }
         error
     };
     for sql in growing() {
-        // Its shape is what refuses it, and not the clock, which others may have advanced.
+        // The statement must be rejected because of its shape. The time limit is long because other programs may delay
+        // the process.
         let error = ask(&sql, Duration::from_secs(600));
         let Error::QueryRefused { what, .. } = &error else { panic!("{sql:.200}: {error:?}") };
         assert!(what.starts_with("the statement grows too large"), "{sql:.200}: {what}");

@@ -1,4 +1,4 @@
-//! A conversation as it went: every step is what the state as of that moment says, in whichever order.
+//! Recordings of conversations: every step equals the state at that moment, in any order of the steps.
 
 use annals::replay::{Follows, Moment, Point, Recording, Step};
 use annals::state::Usage;
@@ -24,7 +24,7 @@ fn steps(recording: &mut Recording<'_>) -> Vec<Step> {
     (0..recording.len()).map(|place| recording.step(place).unwrap().unwrap()).collect()
 }
 
-/// A conversation of many events, some of them so large that few fit on a page.
+/// Creates a conversation of many events. Some are so large that only a few fit on a page.
 fn long(store: &Store) -> ConversationId {
     let id = conversation("long");
     let text = |n: u64| if n.is_multiple_of(50) { "x".repeat(1 << 20) } else { format!("number {n}") };
@@ -46,7 +46,7 @@ fn every_step_is_the_state_of_that_moment() {
             let place = step.sequence;
             let moment = Moment::new(&store, &store.resolve(&id).unwrap(), Point::Behind(place)).unwrap();
             let state = moment.state().unwrap();
-            // Going in circles is nobody's to see before it is written down.
+            // The state finds a stuck agent in the events, but a step shows it only after it is stored.
             if state.stuck.is_none() || moment.is_end() {
                 assert_eq!(step.status, state.execution_status, "{name} {place}");
             }
@@ -103,7 +103,7 @@ fn a_step_knows_what_it_follows_and_answers() {
 }
 
 #[test]
-fn time_goes_by_as_the_events_say() {
+fn elapsed_time_comes_from_the_timestamps_of_the_events() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = conversation("times");
@@ -125,7 +125,7 @@ fn time_goes_by_as_the_events_say() {
 }
 
 #[test]
-fn an_earlier_end_is_the_end() {
+fn a_recording_may_end_at_an_earlier_event() {
     let scratch = Scratch::new();
     let store = with_goldens(&scratch);
     let id = store.resolve(&golden_id("coding-task")).unwrap();
@@ -133,9 +133,9 @@ fn an_earlier_end_is_the_end() {
     assert_eq!(part.len(), 5);
     let last = part.step(4).unwrap().unwrap();
     assert_eq!(part.step(5).unwrap(), None);
-    // What the base state says is said of the end, and this is not the end.
+    // The base state describes the end of the conversation, so it does not count here.
     assert_eq!(last.spent.total.unwrap().prompt_tokens, 7927);
-    let mut nothing = Recording::new(&store, &id, Point::Start).unwrap();
-    assert!(nothing.is_empty());
-    assert_eq!(nothing.step(0).unwrap(), None);
+    let mut empty = Recording::new(&store, &id, Point::Start).unwrap();
+    assert!(empty.is_empty());
+    assert_eq!(empty.step(0).unwrap(), None);
 }

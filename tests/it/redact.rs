@@ -1,5 +1,5 @@
-//! Redaction and erasure: what is taken out is in no byte of the file, the rest is as it was, the chain
-//! holds, and nothing brings it back in silence.
+//! Redaction and erasure: no byte of the removed text is left in the file, the rest is unchanged, the chain stays
+//! valid, and no import brings the text back silently.
 
 use annals::event::{Unfamiliar, decode};
 use annals::redact::{Finder, REDACTED};
@@ -40,7 +40,7 @@ fn export(scratch: &Scratch, store: &Store, id: &ConversationId, to: &str) -> Tr
 }
 
 #[test]
-fn no_byte_of_it_is_left_in_file_or_log() {
+fn no_byte_of_a_redacted_text_is_left_in_file_or_log() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
@@ -57,7 +57,7 @@ fn no_byte_of_it_is_left_in_file_or_log() {
 }
 
 #[test]
-fn what_is_left_is_what_was_there_without_it() {
+fn a_redaction_changes_only_the_redacted_text() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
@@ -104,7 +104,7 @@ fn what_is_left_is_what_was_there_without_it() {
 }
 
 #[test]
-fn the_projections_are_what_a_rebuild_makes_of_them() {
+fn projections_after_a_redaction_equal_those_of_a_rebuild() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
@@ -121,7 +121,7 @@ fn the_projections_are_what_a_rebuild_makes_of_them() {
 }
 
 #[test]
-fn the_chain_holds_and_says_how_many_are_redacted() {
+fn the_chain_stays_valid_and_redacted_events_are_counted() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
@@ -130,7 +130,7 @@ fn the_chain_holds_and_says_how_many_are_redacted() {
     assert_sound(&store);
     assert_eq!(store.verify(None, &mut |_| ()).unwrap().redacted, 4);
     assert_eq!(store.conversation(&id).unwrap().head_hash, head);
-    // What was appended before is known, also to a writer that retries with what it once wrote.
+    // If a writer retries with the original event, the event is reported as known.
     let first = annals::NewEvent::parse(
         String::from_utf8(planted::tree()["events/event-00000-e0.json"].clone()).unwrap(),
     );
@@ -140,11 +140,11 @@ fn the_chain_holds_and_says_how_many_are_redacted() {
 }
 
 #[test]
-fn nothing_comes_back_with_the_folder_it_came_from() {
+fn an_import_does_not_bring_redacted_text_back() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
-    // The folder has not seen what was changed here; without that the two are one story.
+    // The folder lacks the base state changes that were made here. Without them, folder and conversation agree.
     let db = scratch.foreign();
     db.execute_batch(
         "INSERT INTO maintenance VALUES ('test'); DELETE FROM base_state_change; DELETE FROM maintenance;
@@ -158,7 +158,7 @@ fn nothing_comes_back_with_the_folder_it_came_from() {
     let accepting = ImportOptions { accept_changed_files: true, ..ImportOptions::default() };
     let report = planted::import_with(&scratch, &store, &planted::tree(), accepting);
     assert_eq!(report.status, ImportStatus::Unchanged);
-    // Nor with one that has grown, and has other news.
+    // A folder with a new event and a changed base state does not bring it back either.
     let mut grown = planted::tree();
     grown.insert(
         "events/event-00004-e4.json".into(),
@@ -170,24 +170,24 @@ fn nothing_comes_back_with_the_folder_it_came_from() {
     grown.insert("base_state.json".into(), state.into_bytes());
     let report = planted::import(&scratch, &store, &grown);
     assert_eq!((report.status, report.added), (ImportStatus::Updated, 1));
-    store.vacuum().unwrap(); // what was deleted above, nobody has overwritten
+    store.vacuum().unwrap(); // overwrites the rows that were deleted above
     assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
     let now = export(&scratch, &store, &id, "grown");
     let text = |tree: &Tree, path: &str| String::from_utf8(tree[path].clone()).unwrap();
     let expected = text(&redacted, "base_state.json").replace("\"/x\"", "\"/y\"").replace("e3", "e4");
     assert_eq!(text(&now, "base_state.json"), expected);
     assert_eq!(now["notes/todo.txt"], redacted["notes/todo.txt"]);
-    // What was taken away above without Annals is told, and nothing else.
-    let told = store.verify(None, &mut |_| ()).unwrap().findings;
+    // Only the rows that were deleted above without Annals are reported.
+    let findings = store.verify(None, &mut |_| ()).unwrap().findings;
     let is_history = |finding: &Finding| finding.what.contains("of the base state is gone, and change");
-    assert!(!told.is_empty() && told.iter().all(is_history), "{told:#?}");
-    // The redacted folder itself is the same story too.
+    assert!(!findings.is_empty() && findings.iter().all(is_history), "{findings:#?}");
+    // An import of the redacted folder itself changes nothing either.
     let report = planted::import(&scratch, &store, &now);
     assert_eq!(report.status, ImportStatus::Unchanged);
 }
 
 #[test]
-fn a_plan_changes_nothing_and_says_what_would_change() {
+fn a_plan_changes_nothing_and_reports_what_would_change() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
@@ -200,12 +200,12 @@ fn a_plan_changes_nothing_and_says_what_would_change() {
     assert_eq!(plan, RedactionReport { act: None, log_emptied: false, ..done.clone() });
     assert_eq!(done.act, Some(1));
     let nothing = redact(&store, &id);
-    assert_eq!((nothing.act, nothing.taken, nothing.events), (None, vec![], 0), "it is done");
+    assert_eq!((nothing.act, nothing.taken, nothing.events), (None, vec![], 0), "all is redacted already");
     assert_eq!(store.admin_log(0, 10).unwrap().len(), 1);
 }
 
 #[test]
-fn one_event_goes_whole_and_keeps_its_shape() {
+fn a_single_event_is_redacted_whole_and_keeps_its_shape() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
@@ -232,10 +232,10 @@ fn one_event_goes_whole_and_keeps_its_shape() {
 }
 
 #[test]
-fn the_file_that_held_all_events_loses_it_too() {
+fn an_attached_source_file_is_redacted_too() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
-    // The second element is no event, so the whole file is kept beside them.
+    // The second line is no event, so the whole file is kept as an attachment.
     let lines = format!("{}\nnothing\n{}\n", said("a", CANARY).payload(), said("b", "stays").payload());
     std::fs::create_dir_all(scratch.path("in")).unwrap();
     std::fs::write(scratch.path("in/talk.jsonl"), &lines).unwrap();
@@ -250,7 +250,7 @@ fn the_file_that_held_all_events_loses_it_too() {
 }
 
 #[test]
-fn text_around_the_events_of_a_file_is_taken_out_and_stays_out() {
+fn text_around_the_events_of_a_file_is_redacted_and_stays_redacted() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let file = |events: &[annals::NewEvent]| {
@@ -301,7 +301,7 @@ fn a_redacted_payload_that_is_changed_again_is_found() {
     assert!(found[0].1.contains("changed after it was redacted"), "{found:?}");
     tamper("UPDATE event SET payload = replace(payload, 'forged', '[redacted]') WHERE id = 'e2'");
     assert_sound(&store);
-    // Who says that an event is redacted needs a receipt for it.
+    // An event that is marked as redacted needs a receipt.
     let digest = annals::chain::Digest::of(said("o", "of no concern").payload().as_bytes());
     let found = tamper(&format!(
         "UPDATE event SET redacted_digest = x'{digest}', payload = replace(payload, 'of no', 'of some') WHERE id = 'o'"
@@ -325,11 +325,11 @@ fn the_administrative_log_is_append_only_and_chained() {
     redact(&store, &id);
     store.delete(&conversation("other")).unwrap();
     let acts = store.admin_log(0, 10).unwrap();
-    let told: Vec<_> =
+    let listed: Vec<_> =
         acts.iter().map(|act| (act.number, act.act.as_str(), act.conversation.as_deref())).collect();
-    assert_eq!(told, [(1, "redact", Some("planted")), (2, "delete", Some("other"))]);
+    assert_eq!(listed, [(1, "redact", Some("planted")), (2, "delete", Some("other"))]);
     assert_eq!(acts[0].reason.as_deref(), Some("a test"));
-    assert_eq!(acts[0].actor.user.as_deref(), Some("u 1"), "a line of its own is a line of the chain");
+    assert_eq!(acts[0].actor.user.as_deref(), Some("u 1"), "a line break would break the chain's format");
     assert_eq!(store.receipts(1).unwrap().len() as u64, acts[0].receipts);
     let db = scratch.foreign();
     for attack in [
@@ -378,7 +378,7 @@ fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
     let receipt = store.receipts(erasure.act).unwrap().remove(0);
     assert_eq!((receipt.part.as_str(), receipt.name.as_str()), ("conversation", "planted"));
     assert_eq!(receipt.digest, Some(head));
-    // It does not come back unasked.
+    // An import does not bring it back unless the operator accepts erased conversations.
     let report = planted::import(&scratch, &store, &planted::tree());
     assert_eq!(report.status, ImportStatus::Conflict);
     assert!(report.problems[0].problem.starts_with("it was erased here at"), "{:?}", report.problems);
@@ -390,7 +390,7 @@ fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
 }
 
 #[test]
-fn what_was_redacted_before_it_was_deleted_is_told_when_it_comes_again() {
+fn a_new_import_reports_redactions_before_a_deletion() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
@@ -402,7 +402,7 @@ fn what_was_redacted_before_it_was_deleted_is_told_when_it_comes_again() {
 }
 
 #[test]
-fn a_content_that_others_keep_stays_theirs() {
+fn content_that_another_conversation_shares_stays_there() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
@@ -420,7 +420,7 @@ fn a_content_that_others_keep_stays_theirs() {
 }
 
 #[test]
-fn copies_elsewhere_are_named() {
+fn a_conversation_without_forks_has_no_related_conversations() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     store

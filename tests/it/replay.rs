@@ -83,7 +83,7 @@ fn cost_as_of_an_event_is_that_of_the_replies_so_far() {
 }
 
 #[test]
-fn head_is_where_it_was_moved_to_until_the_next_event() {
+fn a_moved_head_stays_until_the_next_event() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = ConversationId::new("talk").unwrap();
@@ -95,7 +95,7 @@ fn head_is_where_it_was_moved_to_until_the_next_event() {
     assert_eq!(leaf(Point::Behind(Sequence(0))).as_deref(), Some("a"));
     store.append(&talk, Expected::Any, &[said("c", Some("a"), "three")]).unwrap();
     assert_eq!(leaf(Point::End).as_deref(), Some("c"));
-    // Right behind b, HEAD had been moved back to a.
+    // After b, HEAD was moved back to a.
     assert_eq!(leaf(Point::Behind(Sequence(1))).as_deref(), Some("a"));
     store.set_head(&talk, Head::Empty).unwrap();
     assert_eq!(leaf(Point::End), None);
@@ -103,7 +103,7 @@ fn head_is_where_it_was_moved_to_until_the_next_event() {
 }
 
 #[test]
-fn a_status_that_was_recorded_is_told_as_of_then() {
+fn a_recorded_status_is_read_as_of_a_point() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = ConversationId::new("talk").unwrap();
@@ -138,7 +138,7 @@ fn branches_differ_from_their_fork_on() {
 }
 
 #[test]
-fn an_event_nobody_can_read_hides_nothing_but_itself() {
+fn an_unreadable_event_hides_only_itself() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = ConversationId::new("talk").unwrap();

@@ -1,4 +1,4 @@
-//! Reports: what they answer on real conversations, that anyone can ask the same, and pages of hostile text.
+//! Reports: their answers on real conversations, the same SQL in other tools, and HTML pages with hostile text.
 
 use annals::audit::{self, REPORTS, Report};
 use annals::store::{SqlAnswer, SqlLimits, SqlValue, Truncation};
@@ -75,11 +75,11 @@ fn every_report_answers_with_the_columns_it_promises() {
             })
             .collect();
         assert_eq!(answer(&store, report.name, &all).columns, promised, "{}", report.name);
-        assert!(!answer(&store, report.name, &[]).rows.is_empty(), "{} has nothing to tell", report.name);
+        assert!(!answer(&store, report.name, &[]).rows.is_empty(), "{} has no rows", report.name);
     }
 }
 
-/// A report's SQL as somebody without Annals would run it: without the lines whose parameters they do not give.
+/// A report's SQL as a user without Annals would run it: without the lines of parameters that have no default.
 fn plain_sql(report: &Report) -> String {
     let open: Vec<_> = report.parameters.iter().filter(|parameter| parameter.default.is_none()).collect();
     let kept = report.sql.lines().filter(|line| {
@@ -124,7 +124,8 @@ fn any_sqlite_tool_gets_the_same_answers() {
     }
 }
 
-/// What walks from HEAD to the root walks it in every conversation of the file, also where one was asked for.
+/// A recursive walk from HEAD to the root is done for every conversation of the file, even if one conversation is asked
+/// for. So a report may only contain such a walk if it shows branches.
 #[test]
 fn no_report_walks_branches_that_it_does_not_show() {
     let scratch = Scratch::new();
@@ -138,7 +139,7 @@ fn no_report_walks_branches_that_it_does_not_show() {
     }
 }
 
-/// `docs/reports.sql` as any SQLite tool reads it.
+/// `docs/reports.sql`, read as any SQLite tool would read it.
 #[test]
 fn every_report_is_a_view_too() {
     let scratch = Scratch::new();
@@ -160,7 +161,7 @@ fn every_report_is_a_view_too() {
 }
 
 #[test]
-fn commands_tell_where_they_ran_and_how_they_ended() {
+fn the_commands_report_shows_folder_and_exit_code() {
     let scratch = Scratch::new();
     let store = goldens(&scratch);
     let columns = ["sequence", "command", "exit_code", "directory"];
@@ -178,7 +179,7 @@ fn commands_tell_where_they_ran_and_how_they_ended() {
 }
 
 #[test]
-fn confirmations_tell_who_decided_what() {
+fn the_confirmations_report_shows_each_decision() {
     let scratch = Scratch::new();
     let store = goldens(&scratch);
     let columns = ["sequence", "what", "risk", "decision", "reason", "evidence"];
@@ -195,7 +196,7 @@ fn confirmations_tell_who_decided_what() {
     );
 }
 
-/// A server's log tells the wait itself; `seconds` after the minute.
+/// The event with a time `seconds` after a fixed minute. In a server's log the times show how long a wait lasted.
 fn at(seconds: u32, event: annals::NewEvent) -> annals::NewEvent {
     let mut payload: serde_json::Value = serde_json::from_str(event.payload()).unwrap();
     payload["timestamp"] = json!(format!("2026-01-31T12:00:{seconds:02}.000000"));
@@ -203,7 +204,7 @@ fn at(seconds: u32, event: annals::NewEvent) -> annals::NewEvent {
 }
 
 #[test]
-fn a_wait_is_as_long_as_the_status_says() {
+fn the_wait_for_a_confirmation_is_measured() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let status = |id: &str, value: &str| updated(id, "execution_status", json!(value));
@@ -227,7 +228,7 @@ fn a_wait_is_as_long_as_the_status_says() {
         at(31, status("s5", "waiting_for_confirmation")),
     ];
     store.append(&talk, Expected::Empty, &events).unwrap();
-    // Nothing tells that these were asked for: one ran, one was refused by a hook, one by a person.
+    // This log has no status events. One command ran, one was rejected by a hook, and one by the user.
     let quiet = conversation("quiet");
     let events = [
         command("a1", "c1", "ls"),
@@ -261,7 +262,7 @@ fn a_wait_is_as_long_as_the_status_says() {
 }
 
 #[test]
-fn what_reaches_for_the_network_is_recognised() {
+fn commands_that_use_the_network_are_recognised() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let lines = [
@@ -292,7 +293,7 @@ fn what_reaches_for_the_network_is_recognised() {
         .collect();
     let mut found = rows(&store, "network", &[], &["programs", "what"]);
     for row in &mut found {
-        // The order in which programs are listed is nobody's promise.
+        // The order of the listed programs is not guaranteed.
         let (programs, what) = row.split_once(" | ").unwrap();
         let mut programs: Vec<&str> = programs.split(',').collect();
         programs.sort_unstable();
@@ -302,7 +303,7 @@ fn what_reaches_for_the_network_is_recognised() {
 }
 
 #[test]
-fn what_went_wrong_is_told() {
+fn errors_stuck_runs_blocks_and_risks_are_reported() {
     let scratch = Scratch::new();
     let store = goldens(&scratch);
     assert_eq!(
@@ -350,7 +351,7 @@ fn secrets_are_named_and_never_shown() {
 }
 
 #[test]
-fn every_way_of_summing_cost_comes_to_the_same() {
+fn every_cost_report_has_the_same_total() {
     let scratch = Scratch::new();
     let store = goldens(&scratch);
     let sum = |name: &str, column: &str| -> f64 {
@@ -393,7 +394,7 @@ fn changes_are_those_between_two_times() {
 }
 
 #[test]
-fn a_wrong_name_or_value_is_refused_with_the_right_ones() {
+fn a_wrong_name_or_value_is_rejected_with_a_hint() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let refused = |name: &str, parameters: &[(&str, &str)]| {
@@ -414,15 +415,15 @@ fn a_wrong_name_or_value_is_refused_with_the_right_ones() {
         ),
         (refused("commands", &[("failed", "perhaps")]), "\"perhaps\" is no yes or no", "ended badly"),
     ] {
-        let Error::QueryRefused { what: told, hint } = error else { panic!("{error:?}") };
-        assert!(told.contains(what), "{told}");
+        let Error::QueryRefused { what: message, hint } = error else { panic!("{error:?}") };
+        assert!(message.contains(what), "{message}");
         assert!(hint.as_deref().unwrap_or_default().contains(right), "{hint:?}");
     }
     assert!(matches!(refused("commands", &[("since", "soon")]), Error::NotATime { .. }));
     assert!(matches!(refused("commands", &[("conversation", "nobody")]), Error::UnknownConversation { .. }));
 }
 
-/// Tags of a page in order; those that are never closed are left out.
+/// The tags of a page in order, without the tags that are never closed.
 fn tags(html: &str) -> Vec<String> {
     let void = ["meta", "!doctype", "rect", "line"];
     let mut tags = Vec::new();
@@ -489,7 +490,7 @@ fn a_page_has_figures_charts_and_reports() {
 }
 
 #[test]
-fn a_page_says_where_answers_lack_rows() {
+fn a_page_says_which_answers_lack_rows() {
     let scratch = Scratch::new();
     let store = goldens(&scratch);
     let page = |rows_max| {
@@ -503,27 +504,72 @@ fn a_page_says_where_answers_lack_rows() {
     assert!(part.contains(more), "{part}");
     let limited = "<code>annals report longest --param limit=N --rows N --csv</code> prints more.";
     assert!(part.contains(limited), "{part}");
-    let hint = |name: &str, truncated: Option<Truncation>| {
+    assert!(part.contains("<small>calls; the first 2 of more than 2</small>"), "{part}");
+    let hint = |name: &str, parameters: &[(&str, &str)], truncated: Option<Truncation>| {
         let report = audit::find(name).unwrap();
         let columns: Vec<String> = report.columns.iter().map(|column| column.name.to_owned()).collect();
         let rows = vec![vec![SqlValue::Null; columns.len()]; 101];
-        let page = audit::report_page(report, &SqlAnswer { columns, rows, truncated });
+        let page = audit::report_page(report, &given(parameters), &SqlAnswer { columns, rows, truncated });
         let (_, hint) = page.split_once("The first ").unwrap();
         hint.split_once("</p>").unwrap().0.to_owned()
     };
-    for (name, truncated, expected) in [
-        ("commands", None, "100 of 101; <code>annals report commands --csv</code> prints all."),
-        (
-            "slow-calls",
-            None,
-            "100 of 101; <code>annals report slow-calls --param limit=101 --csv</code> prints all.",
-        ),
-        (
-            "commands",
-            Some(Truncation::Bytes),
-            "100 of more than 101; <code>annals report commands --memory MIB --csv</code> prints more.",
-        ),
-    ] {
-        assert_eq!(hint(name, truncated), expected);
+    assert_eq!(
+        hint("commands", &[], None),
+        "100 of 101; <code>annals report commands --csv</code> prints all."
+    );
+    assert_eq!(
+        hint("slow-calls", &[("limit", "500")], None),
+        "100 of 101; <code>annals report slow-calls --param limit=500 --csv</code> prints all."
+    );
+    assert_eq!(
+        hint("slow-calls", &[("limit", "101")], Some(Truncation::Limit)),
+        "100 of more than 101; <code>annals report slow-calls --param limit=N --csv</code> prints more."
+    );
+    assert_eq!(
+        hint("commands", &[("text", "a & b")], Some(Truncation::Bytes)),
+        "100 of more than 101; <code>annals report commands --param &#39;text=a &amp; b&#39; --memory MIB --csv</code> \
+         prints more."
+    );
+}
+
+#[test]
+fn a_report_with_more_rows_than_its_limit_says_so() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    for number in 0..51 {
+        store.append(&conversation(&format!("talk-{number}")), Expected::Empty, &[said("a", "1")]).unwrap();
     }
+    let cut = |parameters: &[(&str, &str)]| {
+        let found = answer(&store, "longest", parameters);
+        (found.rows.len(), found.truncated)
+    };
+    assert_eq!(cut(&[]), (50, Some(Truncation::Limit)));
+    assert_eq!(cut(&[("limit", "3")]), (3, Some(Truncation::Limit)));
+    assert_eq!(cut(&[("limit", "0")]), (0, Some(Truncation::Limit)));
+    assert_eq!(cut(&[("limit", "51")]), (51, None));
+    assert_eq!(cut(&[("limit", "-1")]), (51, None));
+    let page = audit::page(&store, &[], SqlLimits::default(), Timestamp(0)).unwrap();
+    let more =
+        "The first 50 of more than 50; <code>annals report longest --param limit=N --csv</code> prints more.";
+    assert!(page.contains(more), "{page}");
+}
+
+#[test]
+fn a_report_whose_first_row_is_too_large_is_not_called_empty() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    let limits = SqlLimits { bytes_max: 10, ..SqlLimits::default() };
+    let report = audit::find("commands").unwrap();
+    let since = given(&[("since", "2026-01-31")]);
+    let found = audit::run(&store, report, &since, limits).unwrap();
+    assert_eq!((found.rows.len(), found.truncated), (0, Some(Truncation::Bytes)));
+    let page = audit::report_page(report, &since, &found);
+    let more = "Rows were left out, because the first one is too large; <code>annals report commands \
+                --param since=2026-01-31 --memory MIB --csv</code> prints more.";
+    assert!(page.contains(more) && !page.contains("None."), "{page}");
+    let page = audit::page(&store, &[], limits, Timestamp(0)).unwrap();
+    assert!(
+        page.contains("<b>at least 0</b>events") && page.contains("annals report risks --memory MIB"),
+        "{page}"
+    );
 }

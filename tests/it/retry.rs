@@ -1,4 +1,5 @@
-//! A retry: what came with known events is in place, or made, or a conflict; never left out in silence.
+//! Retries: changes that come with known events are already there, or are made, or are a conflict. They are never
+//! silently left out.
 
 use annals::state::base::FieldChange;
 use annals::store::{Append, Appended, BaseStateChange, Head};
@@ -7,8 +8,8 @@ use annals::{ConversationId, Error, EventId, Expected, NewEvent, Store, Version}
 use crate::support::events::pause;
 use crate::support::{assert_sound, conversation, event_ids, still};
 
-/// What stands there before, with which append the request is compared.
-fn made(events: &[NewEvent], base_state: Option<BaseStateChange>, head: Option<Head>) -> Append {
+/// Returns the first append, with which a request is compared.
+fn first_append(events: &[NewEvent], base_state: Option<BaseStateChange>, head: Option<Head>) -> Append {
     Append { expected: Expected::Empty, events: events.to_vec(), base_state, head }
 }
 
@@ -16,7 +17,7 @@ fn state(value: &str) -> BaseStateChange {
     BaseStateChange { expected: None, fields: vec![FieldChange::set("mood", value).unwrap()] }
 }
 
-fn grown() -> BaseStateChange {
+fn added_note() -> BaseStateChange {
     BaseStateChange { expected: None, fields: vec![FieldChange::extend("notes", r#"["one"]"#).unwrap()] }
 }
 
@@ -24,7 +25,7 @@ fn at(id: &str) -> Head {
     Head::At(EventId::new(id).unwrap())
 }
 
-/// Everything that a request can leave behind.
+/// Everything that a request can change.
 #[derive(Debug, PartialEq)]
 struct Seen {
     events: Vec<String>,
@@ -51,13 +52,13 @@ fn see(store: &Store, talk: &ConversationId) -> Seen {
     }
 }
 
-/// Whether what the request asks for is so.
+/// Returns whether everything that the request asks for is stored.
 fn holds(seen: &Seen, request: &Append) -> bool {
     let events = request.events.iter().all(|event| seen.events.iter().any(|id| id == event.id().as_str()));
     let mood = request.base_state.as_ref().is_none_or(|change| {
         change.fields.iter().all(|field| match field.field.as_str() {
             "mood" => seen.mood == field.value,
-            // What is added with new events stands behind what is there.
+            // An extension is added after existing notes, so the exact value is not known here.
             _ => seen.notes.is_some(),
         })
     });
@@ -70,9 +71,9 @@ fn holds(seen: &Seen, request: &Append) -> bool {
 }
 
 #[test]
-fn every_mixture_of_known_and_new_is_made_whole_or_refused_whole() {
+fn every_mixture_of_known_and_new_is_applied_or_rejected_as_a_whole() {
     let (a, b) = (pause("a"), pause("b"));
-    let states = [None, Some(state("1")), Some(state("2")), Some(grown())];
+    let states = [None, Some(state("1")), Some(state("2")), Some(added_note())];
     let heads = [None, Some(at("a")), Some(Head::Empty)];
     let batches = [vec![a.clone()], vec![b.clone()], vec![a.clone(), b.clone()]];
     let expectations =
@@ -85,10 +86,13 @@ fn every_mixture_of_known_and_new_is_made_whole_or_refused_whole() {
                 for base_state in &states {
                     for head in &heads {
                         for expected in expectations {
-                            // A conversation each: opening two thousand stores takes a minute.
+                            // Each case has its own conversation: it takes a minute to open two thousand stores.
                             let talk = conversation(&format!("talk {}", done + refused));
-                            let first =
-                                made(std::slice::from_ref(&a), before_state.clone(), before_head.clone());
+                            let first = first_append(
+                                std::slice::from_ref(&a),
+                                before_state.clone(),
+                                before_head.clone(),
+                            );
                             store.append_all(&talk, first.clone()).unwrap();
                             let before = see(&store, &talk);
                             let request = Append {
@@ -119,7 +123,7 @@ fn every_mixture_of_known_and_new_is_made_whole_or_refused_whole() {
                                 }
                                 Err(other) => panic!("{case}: {other}"),
                             }
-                            // Whole retries are never refused, whatever they expect.
+                            // A complete retry is never rejected, whatever it expects.
                             let again = Append { expected, ..first };
                             if after == before {
                                 store
@@ -138,11 +142,11 @@ fn every_mixture_of_known_and_new_is_made_whole_or_refused_whole() {
 }
 
 #[test]
-fn a_retry_does_not_undo_what_happened_since() {
+fn a_retry_does_not_undo_later_changes() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     let versioned = BaseStateChange { expected: Some(Version(0)), ..state("1") };
-    let first = made(&[pause("a"), pause("b")], Some(versioned), Some(at("a")));
+    let first = first_append(&[pause("a"), pause("b")], Some(versioned), Some(at("a")));
     store.append_all(&talk, first.clone()).unwrap();
     store.save_base_state(&talk, state("2")).unwrap();
     store.append(&talk, Expected::Any, &[pause("c")]).unwrap();

@@ -1,4 +1,4 @@
-//! Full-text search: what a person types finds what a person would expect, and nothing else.
+//! Full-text search: a query finds what a user expects, and nothing else.
 
 use annals::event::terms::EmptyQuery;
 use annals::store::{Hit, SearchFilter};
@@ -9,13 +9,13 @@ use serde_json::json;
 use crate::support::events::{answered, command, event, printed, said};
 use crate::support::{Scratch, assert_error, conversation, folder, still};
 
-/// Ids of the events found, the newest first.
+/// Returns the ids of the events found, the newest first.
 fn found(store: &Store, text: &str) -> Vec<String> {
     let hits = store.search(text, &SearchFilter::default(), 100, &mut |_| ()).unwrap();
     hits.into_iter().map(|hit| hit.event_id).collect()
 }
 
-/// A store with one conversation of these events.
+/// Creates a store with one conversation of these events.
 fn with(events: &[NewEvent]) -> Store {
     let store = Store::in_memory(&still()).unwrap();
     store.append(&conversation("talk"), Expected::Any, events).unwrap();
@@ -55,7 +55,7 @@ fn words_are_found_in_any_case_order_and_kind_of_event() {
 }
 
 #[test]
-fn phrases_beginnings_and_exclusions_mean_what_they_look_like() {
+fn phrases_prefixes_and_exclusions_are_understood() {
     let store = with(&[
         said("a", "the build failed with an error"),
         said("b", "an error: failed again, and so did the build"),
@@ -136,7 +136,7 @@ fn names_of_code_are_found_whole_and_by_their_parts() {
 }
 
 #[test]
-fn signs_of_the_index_language_are_only_signs() {
+fn operators_of_the_index_language_are_plain_text() {
     let store =
         with(&[said("a", "a AND b OR NOT NEAR(c) col:val ^top {x}"), said("b", "quote \" here * there")]);
     assert_found(
@@ -159,7 +159,7 @@ fn signs_of_the_index_language_are_only_signs() {
 }
 
 #[test]
-fn a_hit_says_where_it_is_and_shows_the_words_around() {
+fn a_hit_has_its_place_and_a_snippet() {
     let store = Store::in_memory(&still()).unwrap();
     store.append(&conversation("other"), Expected::Any, &[said("x", "nothing")]).unwrap();
     let payload = r#"{"id":"a","kind":"MessageEvent","source":"user","timestamp":"2026-01-01T00:00:00","llm_message":{"role":"user","content":[{"type":"text","text":"find the\n  needle here"}]}}"#;
@@ -208,19 +208,19 @@ fn a_search_can_be_narrowed_and_read_page_by_page() {
 }
 
 #[test]
-fn the_index_begins_with_the_first_search_and_then_follows() {
+fn the_first_search_creates_the_index_and_later_events_are_added() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
     let read_only = Options { read_only: true, ..Options::default() };
     store.append(&talk, Expected::Any, &[said("a", "needle")]).unwrap();
     let reader = Store::open_with(scratch.database(), &read_only).unwrap();
-    let none = Error::NoIndex { path: scratch.database() };
-    assert_error(reader.search("needle", &SearchFilter::default(), 9, &mut |_| ()), &none);
+    let no_index = Error::NoIndex { path: scratch.database() };
+    assert_error(reader.search("needle", &SearchFilter::default(), 9, &mut |_| ()), &no_index);
 
     assert_eq!(found(&store, "needle"), ["a"]);
     store.append(&talk, Expected::Any, &[said("b", "needle")]).unwrap();
-    assert_eq!(found(&reader, "needle"), ["a"], "who only reads sees what is indexed");
+    assert_eq!(found(&reader, "needle"), ["a"], "a read-only store searches only what is indexed");
     store.catch_up().unwrap();
     assert_eq!(found(&reader, "needle"), ["b", "a"]);
     store.rebuild(&["search"], &mut |_| ()).unwrap();
@@ -231,7 +231,7 @@ fn the_index_begins_with_the_first_search_and_then_follows() {
 }
 
 #[test]
-fn what_is_found_does_not_depend_on_when_it_was_indexed() {
+fn hits_do_not_depend_on_the_time_of_indexing() {
     let stepwise = Store::in_memory(&still()).unwrap();
     found(&stepwise, "begin");
     let at_once = Store::in_memory(&still()).unwrap();
@@ -252,7 +252,7 @@ fn what_is_found_does_not_depend_on_when_it_was_indexed() {
 }
 
 #[test]
-fn any_number_of_words_may_be_wanted_or_not() {
+fn any_number_of_words_may_be_required_or_excluded() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let many = |word: &str| vec![word; 2000].join(" ");

@@ -1,4 +1,4 @@
-//! Scanning for secrets: where they are is told, what they are is not.
+//! Scanning for secrets: the report has their places, but never their values.
 
 use annals::redact::Finder;
 use annals::store::SecretReport;
@@ -18,13 +18,13 @@ fn scan(store: &Store, conversation: Option<&ConversationId>, values: &[&str]) -
     store.scan_secrets(conversation, &Finder::secrets(), &values, &mut |_| ()).unwrap()
 }
 
-/// A token of the form, which opens nothing.
+/// A token of GitHub's form that gives access to nothing.
 fn token() -> String {
     format!("ghp_{}", "aB3dE5gH7j".repeat(4))
 }
 
 #[test]
-fn every_place_of_a_value_is_told_and_never_the_value() {
+fn every_place_of_a_value_is_reported_but_never_the_value() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
@@ -59,7 +59,7 @@ fn every_place_of_a_value_is_told_and_never_the_value() {
 }
 
 #[test]
-fn secrets_are_known_by_their_form_and_told_apart() {
+fn secrets_are_recognized_by_their_form_and_distinguished() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     let events = [
@@ -69,13 +69,13 @@ fn secrets_are_known_by_their_form_and_told_apart() {
     ];
     store.append(&talk, Expected::Any, &events).unwrap();
     let report = scan(&store, None, &[]);
-    let told: Vec<_> = report
+    let found: Vec<_> = report
         .places
         .iter()
         .map(|place| (place.name.as_str(), place.kind, place.hint.as_str(), place.secret))
         .collect();
     assert_eq!(
-        told,
+        found,
         [
             ("b", "github-token", "ghp_… (44 characters)", 1),
             ("c", "github-token", "ghp_… (44 characters)", 1),
@@ -85,7 +85,7 @@ fn secrets_are_known_by_their_form_and_told_apart() {
 }
 
 #[test]
-fn what_a_base_state_holds_in_the_open_is_looked_for_everywhere_in_its_conversation() {
+fn a_plain_secret_in_a_base_state_is_searched_for_in_its_whole_conversation() {
     let store = Store::in_memory(&still()).unwrap();
     let (talk, other) = (conversation("talk"), conversation("other"));
     let sources =
@@ -96,13 +96,13 @@ fn what_a_base_state_holds_in_the_open_is_looked_for_everywhere_in_its_conversat
     let fields = vec![annals::state::base::FieldChange::set("secret_registry", sources.to_string()).unwrap()];
     store.save_base_state(&talk, annals::store::BaseStateChange { expected: None, fields }).unwrap();
     let report = scan(&store, None, &[]);
-    let told: Vec<_> = report
+    let found: Vec<_> = report
         .places
         .iter()
         .map(|place| (place.conversation.as_str(), place.part.as_str(), place.hint.as_str()))
         .collect();
     assert_eq!(
-        told,
+        found,
         [
             ("talk", "event", "secret DEPLOY (17 characters)"),
             ("talk", "first_message", "secret DEPLOY (17 characters)"),
@@ -112,7 +112,7 @@ fn what_a_base_state_holds_in_the_open_is_looked_for_everywhere_in_its_conversat
 }
 
 #[test]
-fn a_name_that_holds_a_secret_is_not_told() {
+fn a_member_name_that_contains_a_secret_is_not_reported() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     let members = json!({"args": {token(): {"deep": token()}}});
@@ -124,7 +124,7 @@ fn a_name_that_holds_a_secret_is_not_told() {
 }
 
 #[test]
-fn short_values_are_refused_by_their_number() {
+fn short_values_are_rejected_with_their_number() {
     let store = Store::in_memory(&still()).unwrap();
     let values = [("value 1".to_owned(), "abc".to_owned())];
     let scan = store.scan_secrets(None, &Finder::secrets(), &values, &mut |_| ());

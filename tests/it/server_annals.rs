@@ -1,4 +1,4 @@
-//! `/api/annals/`: what was, as of any point; questions about the whole file; the log as it is stored.
+//! `/api/annals/`: conversations as of any point, queries over the whole file, and the log as it is stored.
 
 use annals::server::Config;
 use annals::{Expected, Options, Store};
@@ -11,7 +11,7 @@ use crate::support::served::Served;
 
 const TALK: &str = "0af3c9d2-8d4b-4f0e-9a5e-51c11b1f2a01";
 
-/// A conversation of four events: asked, a command, its output, an answer.
+/// Returns a store with a conversation of four events: a request, a command, its output and an answer.
 fn store() -> Store {
     let store = Store::in_memory(&Options::default()).unwrap();
     let events = [
@@ -24,7 +24,7 @@ fn store() -> Store {
     store
 }
 
-/// A command as today's SDK writes it, whole.
+/// The members of a command's event, as the current SDK writes them.
 fn action() -> Value {
     let command =
         json!({"kind": "TerminalAction", "command": "ls | wc -l", "is_input": false, "reset": false});
@@ -36,7 +36,7 @@ fn action() -> Value {
     })
 }
 
-/// What came back of it.
+/// The members of the event with its output.
 fn observation() -> Value {
     let content = [json!({"type": "text", "text": "42", "cache_prompt": false})];
     let observation = json!({"kind": "TerminalObservation", "content": content, "is_error": false,
@@ -51,12 +51,12 @@ fn path(rest: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_moment_is_answered_as_of_any_point() {
+async fn views_states_and_messages_are_answered_as_of_any_point() {
     let server = Served::start(&store()).await;
     let ids = |value: Value| -> Vec<String> { serde_json::from_value(value).unwrap() };
     assert_eq!(ids(server.json(&path("/view?ids=true")).await), ["e0", "e1", "e2", "e3"]);
     assert_eq!(ids(server.json(&path("/view?ids=true&at=0")).await), ["e0"]);
-    // A call that nothing has answered yet is not shown to a model that begins anew.
+    // A reloaded view leaves out a call without an answer. A live view shows it.
     assert_eq!(ids(server.json(&path("/view?ids=true&at=e1")).await), ["e0"]);
     assert_eq!(ids(server.json(&path("/view?ids=true&at=e1&live=true")).await), ["e0", "e1"]);
 
@@ -78,7 +78,7 @@ async fn a_moment_is_answered_as_of_any_point() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_point_or_a_conversation_that_is_not_there_is_named() {
+async fn unknown_points_and_invalid_parameters_are_named_in_the_error() {
     let server = Served::start(&store()).await;
     for (path, status, text) in [
         (path("/state?at=9"), 404, "there is no event 9"),
@@ -177,9 +177,26 @@ async fn reports_are_listed_and_answered_in_three_forms() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_is_appended_to_and_read_as_it_is() {
+async fn a_truncated_report_is_marked_in_every_form() {
     let server = Served::start(&store()).await;
-    // Spaces, the order of members and a number that no float has: all of it stays.
+    let answer = server.json("/api/annals/reports/longest?limit=0").await;
+    assert_eq!((answer["rows"].clone(), answer["truncated"].clone()), (json!([]), json!("limit")));
+    let page = server.get("/api/annals/reports/longest?limit=0&format=html").await;
+    let more = "Rows were left out; <code>annals report longest --param limit=N --csv</code> prints more.";
+    assert!(page.text.contains(more), "{}", page.text);
+    for (query, expected) in [("limit=0", Some("limit")), ("limit=1000", None)] {
+        let url = format!("{}/api/annals/reports/longest?format=csv&{query}", server.url);
+        let response = server.client.get(url).send().await.unwrap();
+        let header = response.headers().get("annals-truncated").map(|value| value.to_str().unwrap());
+        assert_eq!(header, expected, "{query}");
+    }
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_appended_and_read_byte_for_byte() {
+    let server = Served::start(&store()).await;
+    // Spaces, the order of members and a number that no float can hold are all kept.
     let odd = r#"{ "kind" : "PauseEvent","id":"e4",  "n":12345678901234567890123 }"#;
     let send = |query: &'static str, body: String| {
         let url = format!("{}/api/annals/conversations/{TALK}/events{query}", server.url);
@@ -189,7 +206,7 @@ async fn the_log_is_appended_to_and_read_as_it_is() {
     let answer = send("?expected=4", odd.to_owned()).await;
     let places = json!({"appended": [{"id": "e4", "sequence": 4, "position": 5, "known": false}]});
     assert_eq!(answer.json(), places);
-    // A retry is answered with where it is.
+    // The answer to a retry says where the event is.
     assert_eq!(send("", odd.to_owned()).await.json()["appended"][0]["known"], true);
     let page = server.get(&path("/events?from=4")).await;
     assert!(page.text.contains(odd) && page.text.ends_with(r#""next":null}"#), "{}", page.text);
@@ -221,7 +238,7 @@ async fn the_log_is_appended_to_and_read_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verification_says_how_far_it_is_and_what_it_found() {
+async fn a_verification_ends_with_its_result() {
     let server = Served::start(&store()).await;
     for query in ["", "?quick=true", "?conversation=0af3"] {
         let answer = server.get(&format!("/api/annals/verify{query}")).await;
@@ -238,7 +255,7 @@ async fn a_verification_says_how_far_it_is_and_what_it_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn figures_and_administrative_acts_are_told() {
+async fn statistics_and_administrative_acts_are_served() {
     let store = store();
     let gone = conversation("gone");
     store.append(&gone, Expected::Empty, &[said("e0", "Forget me")]).unwrap();
@@ -257,7 +274,7 @@ async fn figures_and_administrative_acts_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_told_without_a_key() {
+async fn requests_without_a_key_are_rejected() {
     let config = Config { session_keys: vec!["secret".to_owned()], ..Config::default() };
     let server = Served::with(&store(), config).await;
     for path in
@@ -289,13 +306,13 @@ async fn the_document_and_its_page_need_no_key_and_load_nothing_from_elsewhere()
         let policy = response.headers()["content-security-policy"].to_str().unwrap().to_owned();
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
         let text = response.text().await.unwrap();
-        assert!(!text.contains("://"), "{path} names another place");
+        assert!(!text.contains("://"), "{path} contains a URL");
     }
     server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_out_says_so() {
+async fn routes_that_annals_does_not_serve_answer_501() {
     let server = Served::start(&store()).await;
     let absent = server.get("/api/mcp/oauth/status/7").await;
     let detail = absent.json()["detail"].as_str().unwrap().to_owned();

@@ -1,4 +1,5 @@
-//! `/api/annals/feed`: every event of the file once and in order, whoever writes and however often one comes back.
+//! `/api/annals/feed`: sends every event of the file once and in order, even if several threads write and the client
+//! reconnects often.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ struct Sent {
     data: Value,
 }
 
-/// A client that reads the stream as the standard says.
+/// A client that reads the stream as the standard describes it.
 struct Client {
     response: Response,
     buffer: String,
@@ -72,7 +73,7 @@ impl Client {
     }
 }
 
-/// What the log says should have been sent behind `after`.
+/// Returns the events of the log after the position `after`.
 fn logged(store: &Store, after: u64) -> Vec<(u64, String, u64, Value)> {
     let mut follower = store.follow(Position(after));
     let mut all = Vec::new();
@@ -88,7 +89,7 @@ fn logged(store: &Store, after: u64) -> Vec<(u64, String, u64, Value)> {
     }
 }
 
-fn told(sent: &[Sent]) -> Vec<(u64, String, u64, Value)> {
+fn received(sent: &[Sent]) -> Vec<(u64, String, u64, Value)> {
     sent.iter()
         .map(|sent| {
             assert_eq!(sent.data["position"], sent.id);
@@ -103,7 +104,7 @@ fn told(sent: &[Sent]) -> Vec<(u64, String, u64, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feed_begins_where_it_is_told_and_goes_on() {
+async fn a_feed_begins_at_the_requested_position_and_continues() {
     let store = Store::in_memory(&Options::default()).unwrap();
     let talk = conversation("talk");
     let spread = "{\n  \"id\": \"e1\",\r\n  \"kind\": \"PauseEvent\"\n}";
@@ -119,16 +120,16 @@ async fn a_feed_begins_where_it_is_told_and_goes_on() {
     store
         .append(&talk, Expected::Any, &[event("e2", "PauseEvent", serde_json::json!({"text": "a\nb"}))])
         .unwrap();
-    assert_eq!(told(&whole.take(3).await), logged(&store, 0));
-    assert_eq!(told(&back.take(2).await), logged(&store, 1));
-    assert_eq!(told(&live.take(1).await), logged(&store, 2));
-    // The server ends though nobody hung up.
+    assert_eq!(received(&whole.take(3).await), logged(&store, 0));
+    assert_eq!(received(&back.take(2).await), logged(&store, 1));
+    assert_eq!(received(&live.take(1).await), logged(&store, 2));
+    // The server ends although clients are still connected.
     server.end().await;
     assert_eq!(whole.next().await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_more_than_a_bounded_number_follow() {
+async fn the_number_of_followers_is_bounded() {
     let store = Store::in_memory(&Options::default()).unwrap();
     let server = Served::start(&store).await;
     let mut clients = Vec::new();
@@ -138,19 +139,20 @@ async fn no_more_than_a_bounded_number_follow() {
             break response.status();
         }
         clients.push(response);
-        assert!(clients.len() <= 1000, "a thousand may follow");
+        assert!(clients.len() <= 1000, "more than a thousand clients were accepted");
     };
     assert_eq!((refused.as_u16(), clients.len()), (429, 64));
     server.end().await;
 }
 
-/// What happens to a feed while others write.
+/// What happens while a client reads a feed.
 #[derive(Debug, Clone)]
 struct Course {
-    /// How many events each writer appends, and to how many conversations.
+    /// The number of events that each writer appends.
     writers: Vec<u8>,
+    /// The number of conversations to which they append.
     conversations: u8,
-    /// After how many events the client hangs up and comes back, again and again.
+    /// The number of events after which the client disconnects and reconnects, for each of its visits.
     visits: Vec<u8>,
 }
 
@@ -187,7 +189,7 @@ async fn run(course: &Course) {
     for writer in writers {
         writer.await.unwrap();
     }
-    assert_eq!(told(&seen), logged(&store, 0));
+    assert_eq!(received(&seen), logged(&store, 0));
     let ids: Vec<u64> = seen.iter().map(|sent| sent.id).collect();
     assert_eq!(ids, (1..=total as u64).collect::<Vec<_>>());
     server.end().await;
@@ -197,7 +199,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn nothing_is_left_out_and_nothing_comes_twice_however_often_one_comes_back(course in course()) {
+    fn every_event_is_sent_exactly_once_however_often_the_client_reconnects(course in course()) {
         tokio::runtime::Runtime::new().unwrap().block_on(run(&course));
     }
 }

@@ -1,4 +1,4 @@
-//! Sixty-four connections append while sockets follow: nothing is lost, nothing comes twice, the order is the log's.
+//! Sixty-four connections append while sockets follow. No event is lost or repeated, and the order is that of the log.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use crate::support::{Scratch, all_events};
 const WRITERS: usize = 64;
 const EACH: usize = 25;
 const CONVERSATIONS: usize = 4;
-/// Sockets of each kind on each conversation.
+/// The number of sockets of each kind on each conversation.
 const SOCKETS: usize = 3;
 
 fn talk(number: usize) -> ConversationId {
     ConversationId::new(&format!("00000000-0000-4000-8000-00000000000{number}")).unwrap()
 }
 
-/// Begins a conversation with one event, so that there is something to listen to.
+/// Begins a conversation with one event, because a socket needs an existing conversation.
 fn begin(store: &Store, id: &ConversationId) {
     let first =
         NewEvent::parse(payload("first", "PauseEvent", serde_json::json!({"source": "user"}))).unwrap();
     store.append(id, Expected::Empty, &[first]).unwrap();
 }
 
-/// Appends `EACH` events over one connection, each in its own request, to the conversations in turn.
+/// Appends `EACH` events over one connection to the conversations in turn. Each event has its own request.
 async fn write(url: String, writer: usize) {
     let client = Client::builder().no_proxy().pool_max_idle_per_host(1).build().unwrap();
     for number in 0..EACH {
@@ -44,27 +44,26 @@ async fn write(url: String, writer: usize) {
     }
 }
 
-/// The ids of the events that a socket hears until it has heard `count` of the log, with their places where it tells
-/// them.
+/// Receives `count` events of the log from a socket. Returns their ids, and their sequences if the socket sends them.
 async fn listen(url: String, count: usize) -> Vec<(Option<u64>, String)> {
     let (mut socket, _) = connect_async(url).await.unwrap();
-    let mut heard = Vec::new();
-    while heard.len() < count {
+    let mut received = Vec::new();
+    while received.len() < count {
         let Message::Text(text) = socket.next().await.expect("the socket ended").unwrap() else { continue };
         let frame: Value = serde_json::from_str(&text).unwrap();
-        let (place, event) = match frame["type"].as_str() {
+        let (sequence, event) = match frame["type"].as_str() {
             Some("durable") => (frame["seq"].as_u64(), &frame["event"]),
             Some(_) => continue,
             None if frame["key"] == "full_state" => continue,
             None => (None, &frame),
         };
-        heard.push((place, event["id"].as_str().unwrap().to_owned()));
+        received.push((sequence, event["id"].as_str().unwrap().to_owned()));
     }
-    heard
+    received
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_sockets_and_the_feed_saw_is_the_log() {
+async fn sockets_and_the_feed_receive_exactly_the_log() {
     let scratch = Scratch::new();
     let store = scratch.open();
     (0..CONVERSATIONS).for_each(|number| begin(&store, &talk(number)));
@@ -100,11 +99,11 @@ async fn what_sockets_and_the_feed_saw_is_the_log() {
             .collect(),
     );
     assert_eq!(logs.iter().map(Vec::len).sum::<usize>(), total);
-    while let Some(heard) = listeners.join_next().await {
-        let (number, heard) = heard.unwrap();
-        let ids: Vec<&String> = heard.iter().map(|(_, id)| id).collect();
+    while let Some(received) = listeners.join_next().await {
+        let (number, received) = received.unwrap();
+        let ids: Vec<&String> = received.iter().map(|(_, id)| id).collect();
         assert_eq!(ids, logs[number].iter().collect::<Vec<_>>(), "conversation {number}");
-        for (place, (sequence, _)) in heard.iter().enumerate() {
+        for (place, (sequence, _)) in received.iter().enumerate() {
             assert!(
                 sequence.is_none_or(|sequence| sequence == place as u64),
                 "conversation {number}: {place}"
@@ -112,7 +111,7 @@ async fn what_sockets_and_the_feed_saw_is_the_log() {
         }
     }
     assert_eq!(follower.await.unwrap(), (1..=total as u64).collect::<Vec<_>>());
-    // Each writer's own events are in the order in which it was answered.
+    // The events of each writer are in the order of its requests.
     for log in logs.iter() {
         for writer in 0..WRITERS {
             let own: Vec<usize> = log
@@ -127,7 +126,7 @@ async fn what_sockets_and_the_feed_saw_is_the_log() {
     server.end().await;
 }
 
-/// The positions that a feed tells, until there are `count` of them.
+/// Reads `count` positions from a feed.
 async fn positions(mut feed: reqwest::Response, count: usize) -> Vec<u64> {
     let (mut positions, mut buffer) = (Vec::new(), String::new());
     while positions.len() < count {

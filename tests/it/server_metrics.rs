@@ -1,4 +1,4 @@
-//! `/metrics`: what Prometheus reads.
+//! `/metrics`, the page that Prometheus reads.
 
 use annals::server::Config;
 use annals::{Expected, Store};
@@ -8,7 +8,7 @@ use crate::support::events::pause;
 use crate::support::served::Served;
 use crate::support::{Scratch, conversation};
 
-/// The value of a line that begins with `name`.
+/// The value of the metric `name`.
 fn figure(text: &str, name: &str) -> f64 {
     let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
     line.unwrap_or_else(|| panic!("{name} is not in\n{text}")).rsplit(' ').next().unwrap().parse().unwrap()
@@ -49,7 +49,7 @@ async fn the_file_the_process_and_its_requests_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_may_come_as_a_bearers_token() {
+async fn a_key_may_be_sent_as_a_bearer_token() {
     let scratch = Scratch::new();
     let config = Config { session_keys: vec!["secret".to_owned()], ..Config::default() };
     let server = Served::with(&scratch.open(), config).await;
@@ -62,13 +62,13 @@ async fn a_key_may_come_as_a_bearers_token() {
 
 #[cfg(all(feature = "cli", target_os = "linux"))]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_keeps_the_log_is_named_in_the_figures_and_on_standard_error() {
+async fn a_reader_that_pins_the_log_is_named_in_the_metrics_and_on_standard_error() {
     use tokio::io::{AsyncBufReadExt as _, BufReader};
 
     use crate::hostile::{Hostile, KEY};
 
     let mut server = Hostile::start().await;
-    let mut said = BufReader::new(server.child.stderr.take().unwrap()).lines();
+    let mut stderr = BufReader::new(server.child.stderr.take().unwrap()).lines();
     let talk = "00000000-0000-4000-8000-000000000007";
     let event = serde_json::json!({"id": "event-0", "kind": "PauseEvent", "source": "user"});
     let (status, _) = server.post(&format!("/api/annals/conversations/{talk}/events"), event).await;
@@ -82,12 +82,12 @@ async fn a_reader_that_keeps_the_log_is_named_in_the_figures_and_on_standard_err
     let db = rusqlite::Connection::open(server.path("annals.db")).unwrap();
     db.execute_batch("BEGIN").unwrap();
     let _: i64 = db.query_row("SELECT count(*) FROM event", [], |row| row.get(0)).unwrap();
-    // What the log would have grown to; there is nothing in it that anybody reads.
+    // The log file is made as long as it would have grown. No process reads the added bytes.
     let log = std::fs::File::options().write(true).open(server.path("annals.db-wal")).unwrap();
     let bytes = log.metadata().unwrap().len();
     log.set_len(400 << 20).unwrap();
     let process = std::process::id().to_string();
-    let line = said.next_line().await.unwrap().expect("a warning");
+    let line = stderr.next_line().await.unwrap().expect("a warning");
     let text = figures().await;
     assert_eq!(figure(&text, "annals_wal_pinned"), 1.0);
     if std::fs::read_to_string("/proc/locks").is_ok_and(|text| !text.is_empty()) {
@@ -96,7 +96,7 @@ async fn a_reader_that_keeps_the_log_is_named_in_the_figures_and_on_standard_err
     }
     drop(db);
     log.set_len(bytes).unwrap();
-    let line = said.next_line().await.unwrap().expect("the end of it");
+    let line = stderr.next_line().await.unwrap().expect("the end of the warning");
     assert!(line.contains("can restart again"), "{line}");
     assert!(!figures().await.contains("annals_wal_readers{"));
     server.end().await;

@@ -1,4 +1,4 @@
-//! The page for people at `/`: what a browser is sent, and what everybody else gets.
+//! The page at `/`: what a browser is sent, and what other clients are sent.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::support::conversation;
 use crate::support::events::{answered, said};
 use crate::support::served::Served;
 
-/// What Chromium sends for a page.
+/// The `accept` header that Chromium sends for a page.
 const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
 
-/// The most bytes that everything the page may load takes on its way to a browser.
+/// The maximum size in bytes of all files that the page may load, as they are sent to a browser.
 const BYTES_MAX: usize = 150_000;
 
 async fn serve(keys: &[&str]) -> Served {
@@ -50,20 +50,20 @@ async fn get(server: &Served, path: &str, headers: &[(&'static str, &str)]) -> S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_browser_is_shown_the_page_and_a_client_is_told_what_the_server_is() {
+async fn a_browser_gets_the_page_and_other_clients_get_the_server_info() {
     let server = serve(&["secret"]).await;
     let page = get(&server, "/", &[("accept", BROWSER)]).await;
     assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));
     assert!(page.text().starts_with("<!doctype html>"));
     assert_eq!(page.headers.get_all("vary").iter().collect::<Vec<_>>(), ["accept-encoding", "accept"]);
-    // The Python client, curl, and one that says nothing.
+    // The `accept` headers of the Python client and curl, of a client of JSON, and of a client without preferences.
     for accept in ["*/*", "application/json", ""] {
         let info = get(&server, "/", &[("accept", accept)]).await;
         assert_eq!((info.status, info.header("content-type")), (200, "application/json"), "{accept}");
         let info: Value = serde_json::from_slice(&info.body).unwrap();
         assert_eq!(info["title"], "Annals");
     }
-    // The page holds no data; what does wants the key.
+    // The page holds no data. Routes with data require the key.
     assert_eq!(get(&server, "/api/annals/conversations", &[]).await.status, 401);
     server.end().await;
 }
@@ -101,7 +101,7 @@ async fn the_policy_allows_the_pages_own_files_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_browser_has_already_is_not_sent_again() {
+async fn files_in_the_browsers_cache_are_not_sent_again() {
     let server = serve(&[]).await;
     for path in ["/", "/page/main.js"] {
         let first = get(&server, path, &[("accept", BROWSER)]).await;
@@ -122,17 +122,17 @@ async fn what_a_browser_has_already_is_not_sent_again() {
     server.end().await;
 }
 
-/// What a text names behind a mark, up to the next quotation mark.
+/// The names in a text: each is between one of the marks and the next quotation mark.
 fn named<'t>(text: &'t str, marks: &[&str]) -> Vec<&'t str> {
     let behind = marks.iter().flat_map(|mark| text.split(mark).skip(1));
     behind.filter_map(|rest| rest.split(['"', '\'', '`']).next()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_the_page_names_is_there_and_all_of_it_is_small() {
+async fn all_files_that_the_page_names_exist_and_are_small() {
     let server = serve(&[]).await;
     let page = get(&server, "/", &[("accept", BROWSER)]).await;
-    // Neither a script nor a style is in the page itself.
+    // The page itself has no inline script and no inline style.
     let text = page.text();
     assert!(!text.contains("<style") && !text.contains(" style=") && !text.contains("javascript:"));
     assert!(text.split("<script").skip(1).all(|tag| tag.split('>').next().unwrap().contains(" src=")));
@@ -160,7 +160,7 @@ async fn everything_the_page_names_is_there_and_all_of_it_is_small() {
         bytes += small.body.len();
         let imported = named(sent.text(), &["from '", "from\"", "import '", "import('"]);
         open.extend(imported.iter().filter(|name| name.starts_with('.')).map(|name| url(&address, name)));
-        // Sheets that a view asks for.
+        // Style sheets that a view loads.
         open.extend(
             named(sent.text(), &["useSheet('"])
                 .iter()
@@ -172,7 +172,7 @@ async fn everything_the_page_names_is_there_and_all_of_it_is_small() {
     server.end().await;
 }
 
-/// An address as another names it.
+/// The address of `name` relative to `base`.
 fn url(base: &str, name: &str) -> String {
     reqwest::Url::parse(base).unwrap().join(name).unwrap().to_string()
 }
@@ -181,7 +181,7 @@ const FIRST: &str = "0af3c9d2-8d4b-4f0e-9a5e-51c11b1f2a01";
 const SECOND: &str = "1bf3c9d2-8d4b-4f0e-9a5e-51c11b1f2a02";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn conversations_are_listed_a_page_at_a_time_with_what_they_took() {
+async fn conversations_are_listed_by_page_with_their_usage() {
     let store = Store::in_memory(&Options::default()).unwrap();
     store.append(&conversation(FIRST), annals::Expected::Empty, &[said("a0", "Count the files")]).unwrap();
     let talk = [said("b0", "Mend the mill"), answered("b1", "It runs again")];
@@ -222,7 +222,7 @@ async fn conversations_are_listed_a_page_at_a_time_with_what_they_took() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_texts_are_cut_where_that_is_asked_for() {
+async fn long_texts_are_cut_on_request() {
     let store = Store::in_memory(&Options::default()).unwrap();
     store.append(&conversation(FIRST), annals::Expected::Empty, &[said("a0", &"ä".repeat(5000))]).unwrap();
     let server = Served::start(&store).await;

@@ -1,5 +1,5 @@
-//! Questions that would never end, asked of a server: it goes on answering, and nothing is left running for those who
-//! have left.
+//! Queries that would never end, sent to a server. It keeps answering, and it stops the queries of clients that have
+//! left.
 
 use annals::Expected;
 use reqwest::{Method, StatusCode};
@@ -11,11 +11,11 @@ use crate::support::served::Served;
 use crate::support::statements::{growing, straight};
 use crate::support::{Scratch, conversation};
 
-/// Goes on until its time is over.
+/// A query that runs until its time limit.
 const ENDLESS: &str = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_that_never_end_leave_the_server_answering() {
+async fn ten_endless_queries_do_not_block_the_server() {
     let scratch = Scratch::new();
     let store = scratch.open();
     store.append(&conversation("talk"), Expected::Empty, &[said("a", "hello")]).unwrap();
@@ -27,7 +27,7 @@ async fn ten_that_never_end_leave_the_server_answering() {
     };
     let asked: Vec<_> = (0..10).map(|_| endless()).collect();
 
-    // Four are asked, and as long as they are the others are refused, at once or soon.
+    // Four queries run at a time. Meanwhile all others are refused, at once or soon.
     let small = json!({"sql": "SELECT count(*) FROM events"});
     let refused = loop {
         let request = server.client.post(&url).body(small.to_string()).send().await.unwrap();
@@ -42,7 +42,7 @@ async fn ten_that_never_end_leave_the_server_answering() {
     let path = format!("{}/api/annals/conversations/talk/events", server.url);
     assert_eq!(server.client.post(path).body(event).send().await.unwrap().status(), StatusCode::OK);
 
-    // Those who asked leave, and their places are free: long before the statements' time would be over.
+    // The clients leave, and their queries are stopped long before their time limit.
     asked.iter().for_each(tokio::task::JoinHandle::abort);
     for one in asked {
         let _aborted = one.await;
@@ -55,7 +55,7 @@ async fn ten_that_never_end_leave_the_server_answering() {
     };
     assert_eq!(answer.json()["rows"], json!([[2]]));
 
-    // A server that ends does not wait for them either.
+    // A server that ends does not wait for the queries either.
     let last: Vec<_> = (0..4).map(|_| endless()).collect();
     while server.ask(Method::POST, "/api/annals/query", Some(&small)).await.status == StatusCode::OK {}
     server.end().await;
@@ -68,7 +68,7 @@ async fn ten_that_never_end_leave_the_server_answering() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn statements_that_the_engine_does_not_look_into_leave_it_answering_too() {
+async fn statements_that_escape_the_engines_checks_do_not_block_the_server() {
     let scratch = Scratch::new();
     let store = scratch.open();
     store.append(&conversation("talk"), Expected::Empty, &[said("a", "hello")]).unwrap();
@@ -79,7 +79,7 @@ async fn statements_that_the_engine_does_not_look_into_leave_it_answering_too() 
         let body = json!({"sql": sql, "limits": limits}).to_string();
         loop {
             let answer = server.client.post(&url).body(body.clone()).send().await.unwrap();
-            // Others are asked at the moment.
+            // 503 means that other queries are running; then it is sent again.
             if answer.status() != StatusCode::SERVICE_UNAVAILABLE {
                 assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY, "{sql:.200}");
                 return;

@@ -1,5 +1,5 @@
-//! Two servers on one file, each a process: what one runs the other leaves alone, also while that one stands still, and takes
-//! up once it is gone.
+//! Two server processes on one file. The second does not touch a conversation that the first runs, even while the first
+//! is stopped. It takes the conversation over once the first is gone.
 #![cfg(all(feature = "cli", feature = "server", unix))]
 
 use reqwest::{Method, StatusCode};
@@ -14,7 +14,7 @@ fn root(id: &str) -> String {
     format!("/api/conversations/{id}")
 }
 
-fn tell(server: &Hostile, signal: Signal) {
+fn send_signal(server: &Hostile, signal: Signal) {
     let pid = Pid::from_raw(server.child.id().unwrap().cast_signed()).unwrap();
     kill_process(pid, signal).unwrap();
 }
@@ -23,8 +23,8 @@ async fn status(server: &Hostile, id: &str) -> Value {
     server.get(&root(id)).await.1["execution_status"].clone()
 }
 
-/// Everything that only one of them may do.
-async fn refused(server: &Hostile, id: &str, holder: u32) {
+/// Asserts that the server refuses everything that only the holder may do.
+async fn assert_refused(server: &Hostile, id: &str, holder: u32) {
     let asked = [
         (Method::POST, format!("{}/run", root(id)), json!({})),
         (Method::POST, format!("{}/navigate", root(id)), json!({})),
@@ -32,17 +32,17 @@ async fn refused(server: &Hostile, id: &str, holder: u32) {
         (Method::DELETE, root(id), Value::Null),
     ];
     for (method, path, body) in asked {
-        let (code, said) = server.ask(method.clone(), &path, Some(body)).await;
-        assert_eq!(code, StatusCode::CONFLICT, "{method} {path}: {said}");
+        let (code, answer) = server.ask(method.clone(), &path, Some(body)).await;
+        assert_eq!(code, StatusCode::CONFLICT, "{method} {path}: {answer}");
         if !path.ends_with("/run") {
-            let said = said.to_string();
-            assert!(said.contains(&holder.to_string()) && said.contains("since"), "{method} {path}: {said}");
+            let text = answer.to_string();
+            assert!(text.contains(&holder.to_string()) && text.contains("since"), "{method} {path}: {text}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_runs_is_its_own_until_it_is_gone() {
+async fn a_conversation_belongs_to_the_server_that_runs_it_until_it_is_gone() {
     let mut one = Hostile::start().await;
     let model = ModelServer::start([Answer::text("Late.").held(), Answer::text("Here.")]);
     let id = one.conversation(&model, &one.path("work"), json!({})).await;
@@ -51,22 +51,22 @@ async fn what_one_runs_is_its_own_until_it_is_gone() {
     until(async || status(&one, &id).await == "running").await;
     let other = one.beside().await;
     let holder = one.child.id().unwrap();
-    refused(&other, &id, holder).await;
-    // Who stands still is not gone: it may go on at any moment.
-    tell(&one, Signal::STOP);
-    refused(&other, &id, holder).await;
+    assert_refused(&other, &id, holder).await;
+    // A stopped process is not gone, because it may continue at any moment.
+    send_signal(&one, Signal::STOP);
+    assert_refused(&other, &id, holder).await;
     assert_eq!(status(&other, &id).await, "running");
     assert_eq!(other.get(&format!("{}/events/count", root(&id))).await.0, StatusCode::OK);
-    tell(&one, Signal::CONT);
+    send_signal(&one, Signal::CONT);
     model.release();
     until(async || status(&other, &id).await == "finished").await;
-    // An idle one is either's, and nothing of it was lost.
+    // Both servers may use an idle conversation, and nothing of it was lost.
     other.say(&id);
     until(async || other.get(&format!("{}/agent_final_response", root(&id))).await.1["response"] == "Here.")
         .await;
     assert_eq!(one.get(&format!("{}/agent_final_response", root(&id))).await.1["response"], "Here.");
 
-    // Who is killed while it runs is gone: the other says so by itself, and goes on.
+    // A process that is killed during a run is gone. The other server notices by itself and goes on.
     let model = ModelServer::start([Answer::text("Never.").held(), Answer::text("Again.")]);
     let id = one.conversation(&model, &one.path("more"), json!({})).await;
     one.say(&id);

@@ -1,4 +1,4 @@
-//! Skills are found, listed, called upon and answered as the real SDK does it.
+//! Skills are found, listed, activated and invoked in the same way as in the real SDK.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn golden() -> Value {
     serde_json::from_str(include_str!("../golden/skills/project.json")).unwrap()
 }
 
-/// The golden's folder.
+/// Writes the files of the golden into a folder.
 fn folder(golden: &Value) -> (TempDir, PathBuf) {
     let scratch = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(scratch.path()).unwrap().join("work");
@@ -71,7 +71,7 @@ fn a_projects_skills_are_those_that_the_reference_finds() {
 }
 
 #[tokio::test]
-async fn what_the_model_reads_of_them_is_what_the_reference_shows() {
+async fn the_model_reads_the_same_skill_texts_as_in_the_reference() {
     let golden = golden();
     let (_scratch, root) = folder(&golden);
     let mut shelf = Shelf { skills: skill::project(&root).skills, ..Shelf::default() };
@@ -121,7 +121,7 @@ fn patterns_match_the_paths_that_the_reference_matches() {
 }
 
 #[test]
-fn skills_of_an_agents_settings_are_read_again() {
+fn skills_in_an_agents_settings_are_read_back() {
     let golden = golden();
     let stored = Json::from(&golden["stored"]);
     let again: Vec<Value> =
@@ -206,7 +206,7 @@ async fn a_conversation_is_guided_by_its_skills() {
             _ => None,
         })
         .collect();
-    // The project's skill goes before; both are called upon once.
+    // The project's skill comes first. Each skill is activated once.
     assert_eq!(messages[0].activated_skills.iter().map(|name| &**name).collect::<Vec<_>>(), ["git", "own"]);
     assert!(messages[0].extended_content[0].text.ends_with("Own.\n</EXTRA_INFO>\nBe brief."));
     assert!(messages[1].activated_skills.is_empty());

@@ -1,4 +1,4 @@
-//! The read contract of `docs/format.md`, held with a plain connection: every view, column and statement
+//! The read contract of `docs/format.md`, tested with a plain SQLite connection: every view, column and statement
 //! named there works, and the four questions have the right answers.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use crate::support::{Scratch, all_events, conversation, folder, rows};
 
 const FORMAT: &str = include_str!("../../docs/format.md");
 
-/// A database of all goldens, and a connection to it as the `sqlite3` shell would open it for reading.
+/// Returns a database of all goldens, and a read-only connection to it as the `sqlite3` shell opens it.
 fn goldens() -> (Scratch, Connection) {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let scratch = Scratch::new();
@@ -24,7 +24,7 @@ fn goldens() -> (Scratch, Connection) {
         store.search("file", &Default::default(), 1, &mut |_| ()).unwrap();
         store.catch_up().unwrap();
         drop(store);
-        std::fs::read(scratch.database()).unwrap() // whole, as nobody has it open any more
+        std::fs::read(scratch.database()).unwrap() // complete, because no connection is open
     });
     let scratch = Scratch::new();
     std::fs::write(scratch.database(), &*FILE).unwrap();
@@ -32,7 +32,7 @@ fn goldens() -> (Scratch, Connection) {
     (scratch, db)
 }
 
-/// The part of the document below a heading, up to the next one of its rank.
+/// Returns the part of the document below a heading, up to the next heading of the same or a higher rank.
 fn section(heading: &str) -> &'static str {
     let start = FORMAT.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("there is no {heading:?}"));
     let rank = heading.find(' ').unwrap();
@@ -41,12 +41,12 @@ fn section(heading: &str) -> &'static str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// The blocks of SQL in a part of the document.
+/// Returns the blocks of SQL in a part of the document.
 fn statements(text: &'static str) -> Vec<&'static str> {
     text.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
-/// The names in the first column of the tables in a part of the document.
+/// Returns the names in the first column of the tables in a part of the document.
 fn documented_names(text: &str) -> Vec<String> {
     let rows = text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
     let names = rows.flat_map(|row| row.split('|').nth(1).unwrap_or_default().split(','));
@@ -62,7 +62,7 @@ fn columns(db: &Connection, view: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_view_and_each_of_its_columns_is_documented_and_there() {
+fn every_view_and_its_columns_are_documented_and_exist() {
     let (_scratch, db) = goldens();
     let views: Vec<String> = rows(&db, "SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY name")
         .into_iter()
@@ -78,36 +78,37 @@ fn every_view_and_each_of_its_columns_is_documented_and_there() {
         );
     }
     for view in ["conversations", "events", "transcript", "tool_calls", "usage"] {
-        let told = documented_names(section(&format!("### {view}")));
-        assert_eq!(told, columns(&db, view), "{view}");
+        let listed = documented_names(section(&format!("### {view}")));
+        assert_eq!(listed, columns(&db, view), "{view}");
     }
-    let told: BTreeSet<String> =
+    let listed: BTreeSet<String> =
         ["conversation_id", "place", "title", "notes", "status", "sequence"].map(String::from).into();
-    assert_eq!(columns(&db, "tasks").into_iter().collect::<BTreeSet<_>>(), told);
-    assert!(told.iter().all(|column| section("### tasks").contains(&format!("`{column}`"))));
+    assert_eq!(columns(&db, "tasks").into_iter().collect::<BTreeSet<_>>(), listed);
+    assert!(listed.iter().all(|column| section("### tasks").contains(&format!("`{column}`"))));
     for heading in ["### base_states, base_state_changes", "### attachments, problems"] {
         let mut view = String::new();
-        let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut listed: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in section(heading).lines().filter(|line| line.starts_with("| ")).skip(1) {
             let cells: Vec<&str> = row.split('|').map(str::trim).collect();
             if !cells[1].is_empty() {
                 view = cells[1].to_owned();
             }
-            told.entry(view.clone())
+            listed
+                .entry(view.clone())
                 .or_default()
                 .extend(cells[2].split(',').map(|name| name.trim().to_owned()));
         }
-        assert_eq!(told.len(), 2, "{told:?}");
-        for (view, told) in told {
+        assert_eq!(listed.len(), 2, "{listed:?}");
+        for (view, listed) in listed {
             let rest: Vec<String> =
                 columns(&db, &view).into_iter().filter(|column| column != "conversation_id").collect();
-            assert_eq!(rest, told, "{view}");
+            assert_eq!(rest, listed, "{view}");
         }
     }
 }
 
 #[test]
-fn every_table_is_documented_and_there() {
+fn every_table_is_documented_and_exists() {
     let (_scratch, db) = goldens();
     let tables = rows(
         &db,
@@ -118,9 +119,9 @@ fn every_table_is_documented_and_there() {
         .into_iter()
         .map(|row| if let Cell::Text(name) = &row[0] { name.clone() } else { panic!("{row:?}") })
         .collect();
-    let told = documented_names(section("## The tables beneath"));
-    let told: BTreeSet<String> = told.into_iter().filter(|name| name != "transcript_search_*").collect();
-    assert_eq!(told, tables);
+    let listed = documented_names(section("## The tables beneath"));
+    let listed: BTreeSet<String> = listed.into_iter().filter(|name| name != "transcript_search_*").collect();
+    assert_eq!(listed, tables);
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn every_statement_of_the_document_runs() {
     }
 }
 
-/// One of the four questions, about another conversation or path than the document's.
+/// Returns one of the four statements, with replacements for the conversation or path of the document.
 fn question(number: usize, replace: &[(&str, &str)]) -> String {
     let mut sql = statements(section("## Four questions"))[number].to_owned();
     for (from, to) in replace {
@@ -149,7 +150,7 @@ fn text(cell: &Cell) -> Option<&str> {
     if let Cell::Text(text) = cell { Some(text) } else { None }
 }
 
-/// The events of a golden folder, read without Annals.
+/// Returns the events of a golden folder, read without Annals.
 fn events_of(golden: &str) -> Vec<Value> {
     let tree = folder::read(&folder::golden("conversations").join(golden).join("events"));
     let files = tree.into_iter().filter(|(path, _)| path.ends_with(".json"));
@@ -163,10 +164,10 @@ fn conversation_id(golden: &str) -> String {
 }
 
 #[test]
-fn it_tells_which_commands_were_run_with_their_exit_codes() {
+fn the_first_question_returns_the_commands_with_their_exit_codes() {
     let (_scratch, db) = goldens();
     let id = conversation_id("coding-task");
-    let told: Vec<(Option<String>, Option<i64>)> = rows(&db, &question(0, &[("my-task-123", &id)]))
+    let actual: Vec<(Option<String>, Option<i64>)> = rows(&db, &question(0, &[("my-task-123", &id)]))
         .iter()
         .map(|row| {
             let code = if let Cell::Integer(code) = row[4] { Some(code) } else { None };
@@ -184,27 +185,28 @@ fn it_tells_which_commands_were_run_with_their_exit_codes() {
         .map(|action| (action["action"]["command"].as_str().map(str::to_owned), exit_code(action)))
         .collect();
     assert!(expected.len() >= 5 && expected.iter().any(|(_, code)| *code == Some(0)), "{expected:?}");
-    assert_eq!(told, expected);
+    assert_eq!(actual, expected);
 }
 
 #[test]
-fn it_tells_what_each_model_cost() {
+fn the_second_question_returns_the_cost_of_each_model() {
     let (_scratch, db) = goldens();
-    // Only the undamaged ones; what the damaged copies of one of them say would count again.
+    // Only the undamaged conversations: the damaged copies of one of them would be counted again.
     let ids: Vec<String> = folder::goldens("conversations")
         .iter()
         .map(|path| conversation_id(path.file_name().unwrap().to_str().unwrap()))
         .collect();
     let only = format!("FROM usage WHERE conversation_id IN ('{}') GROUP BY", ids.join("', '"));
-    let told: BTreeMap<String, (i64, i64, f64)> = rows(&db, &question(1, &[("FROM usage GROUP BY", &only)]))
-        .into_iter()
-        .map(|row| match (&row[0], &row[1], &row[2], &row[3]) {
-            (Cell::Text(model), Cell::Integer(prompt), Cell::Integer(completion), Cell::Real(cost)) => {
-                (model.clone(), (*prompt, *completion, *cost))
-            }
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let actual: BTreeMap<String, (i64, i64, f64)> =
+        rows(&db, &question(1, &[("FROM usage GROUP BY", &only)]))
+            .into_iter()
+            .map(|row| match (&row[0], &row[1], &row[2], &row[3]) {
+                (Cell::Text(model), Cell::Integer(prompt), Cell::Integer(completion), Cell::Real(cost)) => {
+                    (model.clone(), (*prompt, *completion, *cost))
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
     let mut expected: BTreeMap<String, (i64, i64, f64)> = BTreeMap::new();
     for path in folder::goldens("conversations") {
         let golden: Value =
@@ -217,16 +219,16 @@ fn it_tells_what_each_model_cost() {
             total.2 += usage["accumulated_cost"].as_f64().unwrap();
         }
     }
-    assert_eq!(told.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    assert_eq!(actual.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
     for (model, (prompt, completion, cost)) in expected {
-        let told = told[&model];
-        assert_eq!((told.0, told.1), (prompt, completion), "{model}");
-        assert!((told.2 - cost).abs() < 1e-4, "{model}: {} and not {cost}", told.2);
+        let actual = actual[&model];
+        assert_eq!((actual.0, actual.1), (prompt, completion), "{model}");
+        assert!((actual.2 - cost).abs() < 1e-4, "{model}: {} and not {cost}", actual.2);
     }
 }
 
 #[test]
-fn it_tells_which_conversations_touched_a_path() {
+fn the_third_question_returns_the_conversations_that_touched_a_path() {
     let (_scratch, db) = goldens();
     let mut expected: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
     for path in folder::goldens("conversations") {
@@ -243,22 +245,22 @@ fn it_tells_which_conversations_touched_a_path() {
     }
     assert!(expected.len() >= 2, "{expected:?}");
     for (path, expected) in expected {
-        let told = rows(&db, &question(2, &[("/workspace/src/main.rs", &path)]));
-        let told: BTreeMap<String, i64> = told
+        let actual = rows(&db, &question(2, &[("/workspace/src/main.rs", &path)]));
+        let actual: BTreeMap<String, i64> = actual
             .into_iter()
             .map(|row| match (&row[0], &row[1]) {
                 (Cell::Text(id), Cell::Integer(calls)) => (id.clone(), *calls),
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert_eq!(told, expected, "{path}");
+        assert_eq!(actual, expected, "{path}");
     }
 }
 
 #[test]
-fn it_tells_who_rejected_what() {
+fn the_fourth_question_returns_rejections_with_source_and_reason() {
     let (_scratch, db) = goldens();
-    let told: BTreeSet<(String, String, String)> = rows(&db, &question(3, &[]))
+    let actual: BTreeSet<(String, String, String)> = rows(&db, &question(3, &[]))
         .iter()
         .map(|row| [0, 4, 5].map(|column| text(&row[column]).unwrap_or_default().to_owned()).into())
         .collect();
@@ -276,11 +278,11 @@ fn it_tells_who_rejected_what() {
     }
     assert!(expected.iter().any(|(_, source, _)| source == "user"));
     assert!(expected.iter().any(|(_, source, _)| source == "hook"));
-    assert_eq!(told, expected);
+    assert_eq!(actual, expected);
 }
 
 #[test]
-fn the_document_s_chain_can_be_followed_by_anyone() {
+fn the_hash_chain_can_be_computed_as_documented() {
     let (scratch, db) = goldens();
     let store = scratch.open_still();
     let row = rows(
@@ -299,7 +301,7 @@ fn the_document_s_chain_can_be_followed_by_anyone() {
 }
 
 #[test]
-fn reads_of_the_views_are_answered_by_index() {
+fn reads_of_the_views_use_an_index() {
     let (_scratch, db) = goldens();
     for sql in [
         "SELECT payload FROM events WHERE conversation_id = 'x' ORDER BY sequence LIMIT 100",
@@ -330,7 +332,7 @@ fn reads_of_the_views_are_answered_by_index() {
                 && !["VIRTUAL TABLE", "CONSTANT ROW", "(subquery", "one_row"]
                     .iter()
                     .any(|known| detail.contains(known));
-            // The parts of one event's text are put in order; rows never are.
+            // The parts of one event's text may be sorted. Rows may not.
             let sorts = detail.contains("TEMP B-TREE") && step[1] == Cell::Integer(0);
             assert!(!scans && !sorts, "{sql}\n{details:#?}");
         }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::log::{Log, steps, update};
 use crate::support::golden;
 
-/// A golden conversation as it lies in its folder.
+/// A golden conversation, read from its folder.
 struct Conversation {
     name: String,
     payloads: Vec<String>,
@@ -124,7 +124,7 @@ fn every_comparable_answer_of_the_golden_conversations_is_the_same() {
             .collect();
         same("task_list_last_observation", if tasks.is_empty() { Value::Null } else { json!(tasks) });
 
-        // The status follows from the events as well as from the base state, given what only that knows.
+        // The status also follows from the events and the confirmation policy, which only the base state holds.
         same("execution_status", json!(conversation.base.text("execution_status")));
         let mut state = State::knowing(conversation.confirmation());
         events.iter().for_each(|event| state.apply(event));
@@ -132,7 +132,7 @@ fn every_comparable_answer_of_the_golden_conversations_is_the_same() {
             Some(_) => state.execution_status_in_circles(),
             None => state.execution_status(),
         };
-        // A hook refused the last message there, and the run that ended for that left no event.
+        // In `hooks`, a hook rejected the last message. The run ended because of it and left no event.
         let status = if name == "hooks" { "finished" } else { status.as_str() };
         same("execution_status", json!(status));
     }
@@ -174,34 +174,40 @@ fn every_figure_of_the_golden_conversations_is_the_same_to_the_bit() {
 }
 
 #[test]
-fn stats_that_events_tell_are_those_of_the_base_state_in_the_end() {
+fn stats_from_events_equal_the_final_stats_of_the_base_state() {
     let server =
         Conversation::all().into_iter().find(|conversation| conversation.name == "agent-server-session");
     let server = server.unwrap();
-    let told = State::of(&server.events).stats().unwrap().combined();
-    let kept = Stats::read(server.base.field("stats").unwrap()).combined();
-    assert_eq!(told.accumulated_cost.to_bits(), kept.accumulated_cost.to_bits());
-    assert_eq!(told.accumulated_token_usage, kept.accumulated_token_usage);
-    assert_eq!(told.calls(), 0);
+    let from_events = State::of(&server.events).stats().unwrap().combined();
+    let from_base = Stats::read(server.base.field("stats").unwrap()).combined();
+    assert_eq!(from_events.accumulated_cost.to_bits(), from_base.accumulated_cost.to_bits());
+    assert_eq!(from_events.accumulated_token_usage, from_base.accumulated_token_usage);
+    assert_eq!(from_events.calls(), 0);
 }
 
 #[test]
-fn a_servers_status_follows_from_its_events_also_without_what_it_wrote_of_it() {
+fn a_servers_status_follows_from_its_events_without_its_status_updates() {
     let all = Conversation::all();
     let server = all.iter().find(|conversation| conversation.name == "agent-server-session").unwrap();
     let mut seen = 0;
-    let (mut told, mut guessed) = (State::new(), State::new());
+    let (mut with_updates, mut without_updates) = (State::new(), State::new());
     for event in &server.events {
-        told.apply(event);
+        with_updates.apply(event);
         match event {
             Event::StateUpdate(update) if &*update.key == "execution_status" => {
-                // That a run begins, and that a message ended the last one, it writes before any event shows it.
-                if told.execution_status() == ExecutionStatus::Finished {
-                    assert_eq!(guessed.execution_status(), told.execution_status(), "{}", event.id());
+                // Only `finished` is compared: the server writes that a run starts, or that a message ended the last
+                // one, before any event shows it.
+                if with_updates.execution_status() == ExecutionStatus::Finished {
+                    assert_eq!(
+                        without_updates.execution_status(),
+                        with_updates.execution_status(),
+                        "{}",
+                        event.id()
+                    );
                     seen += 1;
                 }
             }
-            event => guessed.apply(event),
+            event => without_updates.apply(event),
         }
     }
     assert_eq!(seen, 3);
@@ -220,7 +226,7 @@ fn steps_skills_and_titles_are_counted_from_events() {
     assert_eq!(title::fallback(state("hello-two-turns").title_candidate().unwrap(), 8).chars().count(), 8);
 }
 
-/// The reply of the model that an event of the agent names, read in the plainest way.
+/// The id of the model's reply that an agent's event names, found by text search.
 fn reply(payload: &str) -> Option<&str> {
     let agent = payload.contains(r#""kind":"ActionEvent""#)
         || (payload.contains(r#""kind":"MessageEvent""#) && payload.contains(r#""source":"agent""#));
@@ -229,7 +235,7 @@ fn reply(payload: &str) -> Option<&str> {
 }
 
 #[test]
-fn the_payload_and_the_event_say_the_same_of_the_status() {
+fn payload_and_event_have_the_same_effect_on_the_status() {
     for conversation in Conversation::all() {
         for (payload, event) in conversation.payloads.iter().zip(&conversation.events) {
             let envelope = Envelope::read(payload).unwrap().0;
@@ -269,7 +275,7 @@ fn events(words: &str) -> Vec<Event> {
                    "kind":"UserRejectObservation""#
             )
         };
-        let told = |key: &str, value: String| {
+        let state_update = |key: &str, value: String| {
             format!(r#""key":"{key}","value":{value},"kind":"ConversationStateUpdateEvent""#)
         };
         let body = match word {
@@ -294,9 +300,9 @@ fn events(words: &str) -> Vec<Event> {
             }
             "condense" => r#""llm_response_id":"s","kind":"Condensation""#.to_owned(),
             "ask" => r#""kind":"CondensationRequest""#.to_owned(),
-            "status" => told("execution_status", format!("\"{rest}\"")),
-            "policy" => told("confirmation_policy", format!(r#"{{"kind":"{rest}"}}"#)),
-            "full" => told("full_state", format!(r#"{{"execution_status":"{rest}"}}"#)),
+            "status" => state_update("execution_status", format!("\"{rest}\"")),
+            "policy" => state_update("confirmation_policy", format!(r#"{{"kind":"{rest}"}}"#)),
+            "full" => state_update("full_state", format!(r#"{{"execution_status":"{rest}"}}"#)),
             other => panic!("{other}"),
         };
         let id = if body.contains("\"id\":\"a") { String::new() } else { format!(r#""id":"e{number}","#) };
@@ -350,7 +356,7 @@ fn the_status_follows_the_automaton() {
 }
 
 #[test]
-fn an_agent_in_circles_is_stuck_unless_events_say_how_it_goes() {
+fn a_looping_agent_is_stuck_unless_its_events_give_the_status() {
     for (words, status) in [
         ("user, act 1, done 1", "stuck"),
         ("user, act 1, done 1, pause", "paused"),
@@ -371,7 +377,7 @@ fn a_step_is_a_reply_of_the_model() {
     assert_eq!(State::of(&events("agent, invalid 1")).final_response(), "hi");
 }
 
-/// Backwards, as the reference looks for them.
+/// The unmatched actions, searched backwards as the reference does.
 fn unmatched_slowly(events: &[Event]) -> Vec<&str> {
     let (mut actions, mut calls, mut found) = (HashSet::new(), HashSet::new(), Vec::new());
     for event in events.iter().rev() {
@@ -420,7 +426,7 @@ fn golden_branches_leave_the_same_actions_unmatched() {
 
 proptest! {
     #[test]
-    fn folding_in_two_halves_is_folding_once(steps in steps(60), cut: usize) {
+    fn folding_in_two_parts_equals_folding_once(steps in steps(60), cut: usize) {
         let events = Log::of(&steps).events;
         let (first, second) = events.split_at(cut % (events.len() + 1));
         let mut state = State::of(first);
@@ -450,7 +456,7 @@ proptest! {
     }
 }
 
-/// Values that look somewhat like what servers write.
+/// JSON values that resemble what servers write.
 fn json_text() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -459,7 +465,7 @@ fn json_text() -> impl Strategy<Value = String> {
         Just("1e400".to_owned()),
         any::<u64>().prop_map(|number| number.to_string()),
         any::<f64>()
-            .prop_filter("JSON has none", |number| number.is_finite())
+            .prop_filter("JSON has no such number", |number| number.is_finite())
             .prop_map(|number| format!("{number:e}")),
     ];
     leaf.prop_recursive(4, 24, 4, |inner| {

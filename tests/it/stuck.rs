@@ -1,5 +1,5 @@
-//! Circles: what the real SDK's detector said behind every event of a log (`tests/golden/stuck`), and the table of
-//! examples in `docs/reference/stuck.md#examples`.
+//! Stuck detection: the verdict of the real SDK's detector after every event of a log (`tests/golden/stuck`), and the
+//! table of examples in `docs/reference/stuck.md#examples`.
 
 use annals::event::{Event, Unfamiliar, decode};
 use annals::stuck::{Detector, Pattern, Thresholds, Verdict, pattern};
@@ -40,9 +40,9 @@ fn every_golden_verdict_is_the_same() {
     assert!(seen.iter().all(|count| *count >= 4), "{seen:?}");
 }
 
-/// A log in letters: `U`, `M`, `N` are messages of the person, the agent, the environment; `a`, `b`, `c` calls
-/// that are answered alike, `t` one with a thought of its own, `f` finish; `x` a call that fails in another
-/// way each time, `y` and `z` calls of two more tools that fail alike.
+/// A log, written in letters. `U`, `M`, `N` are messages of the user, the agent and the environment. `a`, `b`, `c` are
+/// calls that always have the same result. `t` is a call with a new thought each time, `f` is `finish`. `x` is a call
+/// with a new error each time. `y` and `z` are calls of two more tools that always have the same error.
 fn log(letters: &str) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     for (number, letter) in letters.chars().enumerate() {
@@ -101,7 +101,7 @@ fn log(letters: &str) -> Vec<Event> {
 }
 
 #[test]
-fn the_table_of_section_four_holds() {
+fn the_table_of_examples_holds() {
     use Pattern::{ActionError, ActionObservation, Alternating, Monologue};
     for (letters, found) in [
         ("Uaaaa", Some(ActionObservation)),
@@ -153,14 +153,14 @@ fn a_streak_is_nudged_once_and_a_new_one_again() {
 
 proptest! {
     #[test]
-    fn only_the_window_since_the_last_person_counts(steps in steps(60)) {
+    fn only_the_window_since_the_last_user_message_counts(steps in steps(60)) {
         let branch = Log::of(&steps).branch();
         let tail = &branch[branch.len().saturating_sub(annals::stuck::WINDOW)..];
         let thresholds = Thresholds { action_observation: 2, action_error: 1, monologue: 2, alternating_pattern: 3 };
         let found = pattern(branch.iter(), thresholds);
         prop_assert_eq!(found, pattern(tail.iter(), thresholds));
-        let mut spoken = branch.clone();
-        spoken.extend(log("U"));
-        prop_assert_eq!(pattern(spoken.iter(), thresholds), None);
+        let mut with_message = branch.clone();
+        with_message.extend(log("U"));
+        prop_assert_eq!(pattern(with_message.iter(), thresholds), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Named followers: every event at least once, from where the last one acknowledged, whatever happens in between.
+//! Subscriptions: each delivers every event at least once, from the last acknowledged position on, whatever happens.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn append(store: &Store, names: &[&str]) {
 }
 
 #[test]
-fn what_was_not_acknowledged_comes_again_and_what_was_does_not() {
+fn unacknowledged_events_come_again_and_acknowledged_ones_do_not() {
     let scratch = Scratch::new();
     let store = scratch.open();
     append(&store, &["a", "b", "c"]);
@@ -27,11 +27,11 @@ fn what_was_not_acknowledged_comes_again_and_what_was_does_not() {
     assert_eq!(ids(&mailer.next_page(2, Duration::ZERO).unwrap()), ["a", "b"]);
     assert_eq!(ids(&mailer.next_page(2, Duration::ZERO).unwrap()), ["c"]);
     mailer.acknowledge_to(Position(1)).unwrap();
-    // Another handle, as another process would have it.
+    // Another handle, like the one of another process.
     let mut again = store.subscription("mailer").unwrap();
     assert_eq!(ids(&again.next_page(10, Duration::ZERO).unwrap()), ["b", "c"]);
     again.acknowledge().unwrap();
-    // An older acknowledgement takes nothing back.
+    // An acknowledgement of an older position moves nothing back.
     mailer.acknowledge_to(Position(2)).unwrap();
     drop((store, mailer, again));
     let store = scratch.open();
@@ -49,7 +49,7 @@ fn what_was_not_acknowledged_comes_again_and_what_was_does_not() {
 }
 
 #[test]
-fn only_what_was_delivered_can_be_acknowledged() {
+fn only_delivered_events_can_be_acknowledged() {
     let scratch = Scratch::new();
     let store = scratch.open();
     append(&store, &["a", "b"]);
@@ -65,7 +65,7 @@ fn only_what_was_delivered_can_be_acknowledged() {
 }
 
 #[test]
-fn it_goes_on_elsewhere_when_it_is_moved() {
+fn a_moved_subscription_goes_on_from_its_new_position() {
     let scratch = Scratch::new();
     let store = scratch.open();
     append(&store, &["a", "b"]);
@@ -79,12 +79,108 @@ fn it_goes_on_elsewhere_when_it_is_moved() {
     assert_eq!(ids(&store.subscription("mailer").unwrap().next_page(10, Duration::ZERO).unwrap()).len(), 3);
 }
 
+/// Asserts that a call failed because the subscription was moved or made again, and that the error says what to do.
+#[track_caller]
+fn assert_stale(result: Result<(), Error>) {
+    let error = result.unwrap_err();
+    assert!(matches!(&error, Error::StaleSubscription { name, .. } if name == "mailer"), "{error:?}");
+    let text = "the subscription \"mailer\" was moved, or deleted and made again, since this handle was opened; \
+                open it again to go on from its place";
+    assert_eq!(error.to_string(), text);
+}
+
+fn place(store: &Store) -> u64 {
+    store.subscriptions().unwrap()[0].position.0
+}
+
 #[test]
-fn a_rare_kind_is_found_wherever_it_is_and_the_rest_counts_as_delivered() {
+fn an_older_handle_does_not_acknowledge_for_a_subscription_that_was_deleted_and_made_again() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    append(&store, &["a", "b", "c"]);
+    let mut old = store.subscription("mailer").unwrap();
+    old.next_page(10, Duration::ZERO).unwrap();
+    old.acknowledge_to(Position(1)).unwrap();
+    assert!(store.delete_subscription("mailer").unwrap());
+    let gone = old.acknowledge().unwrap_err();
+    let text = "the subscription \"mailer\": it was deleted; opening it again makes a new one";
+    assert!(matches!(gone, Error::Subscription { .. }) && gone.to_string() == text, "{gone}");
+    let mut new = store.subscription("mailer").unwrap();
+    assert_stale(old.acknowledge());
+    // This fails too, although it would change nothing: the caller must learn that it reads from another position.
+    assert_stale(old.acknowledge_to(Position::START));
+    assert_stale(old.move_to(Position(3)));
+    assert_eq!(place(&store), 0);
+    assert_eq!(ids(&new.next_page(10, Duration::ZERO).unwrap()), ["a", "b", "c"]);
+    new.acknowledge_to(Position(2)).unwrap();
+    assert_stale(old.acknowledge());
+    assert_eq!(place(&store), 2);
+    // The caller opens the subscription again, as the error says.
+    let mut again = store.subscription("mailer").unwrap();
+    assert_eq!(ids(&again.next_page(10, Duration::ZERO).unwrap()), ["c"]);
+    again.acknowledge().unwrap();
+    new.next_page(10, Duration::ZERO).unwrap();
+    new.acknowledge().unwrap();
+}
+
+#[test]
+fn an_older_handle_does_not_undo_a_move() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    append(&store, &["a", "b", "c"]);
+    let mut old = store.subscription("mailer").unwrap();
+    old.next_page(10, Duration::ZERO).unwrap();
+    old.acknowledge().unwrap();
+    let mut mover = store.subscription("mailer").unwrap();
+    mover.move_to(Position::START).unwrap();
+    assert_stale(old.acknowledge());
+    assert_stale(old.move_to(Position(3)));
+    assert_eq!(place(&store), 0);
+    // The old handle stays invalid even if the subscription reaches the old position again.
+    assert_eq!(ids(&mover.next_page(2, Duration::ZERO).unwrap()), ["a", "b"]);
+    mover.acknowledge().unwrap();
+    assert_stale(old.acknowledge());
+    assert_eq!(place(&store), 2);
+    assert_eq!(ids(&store.subscription("mailer").unwrap().next_page(10, Duration::ZERO).unwrap()), ["c"]);
+    // A move to the current position counts as a move too, and so does a move forward.
+    let other = store.subscription("mailer").unwrap();
+    mover.move_to(Position(2)).unwrap();
+    assert_stale(other.acknowledge());
+    let other = store.subscription("mailer").unwrap();
+    mover.move_to(Position(3)).unwrap();
+    assert_stale(other.acknowledge());
+    mover.acknowledge().unwrap();
+    assert_sound(&store);
+}
+
+/// The clock may jump back. Here the subscription was made at a time that is now in the future.
+#[test]
+fn a_move_is_noticed_even_if_the_clock_went_back() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    append(&store, &["a"]);
+    store.subscription("mailer").unwrap();
+    let later = 4_102_444_800_000_000; // the year 2100
+    scratch.foreign().execute("UPDATE subscription SET began_at = ?1", [later]).unwrap();
+    let mut old = store.subscription("mailer").unwrap();
+    old.next_page(1, Duration::ZERO).unwrap();
+    let mut mover = store.subscription("mailer").unwrap();
+    for moves in 1..=3 {
+        mover.move_to(Position::START).unwrap();
+        assert_eq!(store.subscriptions().unwrap()[0].began_at.0, later + moves);
+        assert_stale(old.acknowledge());
+    }
+    mover.next_page(1, Duration::ZERO).unwrap();
+    mover.acknowledge().unwrap();
+    assert_eq!(place(&store), 1);
+}
+
+#[test]
+fn a_rare_kind_is_found_anywhere_and_skipped_events_count_as_delivered() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let talk = conversation("talk");
-    // More than one read looks at, with one event of the kind in the first, none in the second, one in the third.
+    // More events than one read scans. The first read finds one event of the kind, the second none, the third one.
     let mut number = 0;
     let mut many = |count: usize| {
         for _ in 0..count / 1000 {
@@ -124,7 +220,7 @@ fn a_rare_kind_is_found_wherever_it_is_and_the_rest_counts_as_delivered() {
     assert_eq!(
         ids(&mailer.next_page(10, Duration::ZERO).unwrap()),
         ["r2", "r2"],
-        "what is stored is found at once"
+        "stored events are found at once"
     );
     assert!(mailer.next_page(10, Duration::ZERO).unwrap().is_empty());
     mailer.acknowledge().unwrap();
@@ -132,8 +228,9 @@ fn a_rare_kind_is_found_wherever_it_is_and_the_rest_counts_as_delivered() {
 }
 
 #[test]
-fn a_program_that_is_killed_between_work_and_acknowledgement_sees_it_again_and_misses_nothing() {
-    const TEST: &str = "subscription::a_program_that_is_killed_between_work_and_acknowledgement_sees_it_again_and_misses_nothing";
+fn a_program_killed_before_it_acknowledges_receives_events_again_and_misses_none() {
+    const TEST: &str =
+        "subscription::a_program_killed_before_it_acknowledges_receives_events_again_and_misses_none";
     if let Some(role) = child::role() {
         let store = Store::open(role.database).unwrap();
         let mut mailer = store.subscription("mailer").unwrap();
@@ -149,7 +246,7 @@ fn a_program_that_is_killed_between_work_and_acknowledgement_sees_it_again_and_m
     let names: Vec<String> = (0..60).map(|number| format!("e{number:02}")).collect();
     append(&store, &names.iter().map(String::as_str).collect::<Vec<_>>());
     let mut seen: Vec<String> = Vec::new();
-    // Each run is killed after a few events, at another place within its page.
+    // Each process is killed after a few events, at a different place within its page.
     while seen.last() != names.last() {
         let acknowledged = store.subscriptions().unwrap().first().map_or(0, |mailer| mailer.position.0);
         let left = names.len() - usize::try_from(acknowledged).unwrap();
@@ -158,13 +255,13 @@ fn a_program_that_is_killed_between_work_and_acknowledgement_sees_it_again_and_m
         let count = left.min(4 + seen.len() % 5);
         seen.extend(lines.by_ref().take(count));
         program.kill();
-        // What it reported until then was reported before it was acknowledged.
+        // The process reports an event before it acknowledges it, so the remaining lines count too.
         seen.extend(lines);
     }
     let mut unique = seen.clone();
     unique.sort();
     unique.dedup();
-    assert_eq!(unique, names, "nothing is missed");
+    assert_eq!(unique, names, "an event is missing");
     for (before, after) in seen.iter().zip(&seen[1..]) {
         let step = |name: &String| names.iter().position(|known| known == name).unwrap() as i64;
         assert!(step(after) - step(before) <= 1, "{before} is followed by {after}");
@@ -186,16 +283,20 @@ fn an_acknowledgement_of_nothing_new_writes_nothing() {
     assert_eq!(store.subscriptions().unwrap(), before);
 }
 
-/// Another program set the file back: what is appended afterwards has positions that were acknowledged before.
+/// Another program set the log back, so later events have positions that were acknowledged before.
 #[test]
-fn a_subscription_that_is_ahead_of_the_log_delivers_what_comes() {
+fn a_subscription_that_is_ahead_of_the_log_delivers_new_events() {
     let scratch = Scratch::new();
     let store = scratch.open();
     append(&store, &["a"]);
-    store.subscription("mailer").unwrap();
+    let mut old = store.subscription("mailer").unwrap();
+    old.next_page(1, Duration::ZERO).unwrap();
     scratch.foreign().execute("UPDATE subscription SET position = 50", []).unwrap();
     let mut mailer = store.subscription("mailer").unwrap();
     append(&store, &["b", "c"]);
+    // Setting the position back is a move: an older handle may have received other events at these positions.
+    old.next_page(10, Duration::ZERO).unwrap();
+    assert_stale(old.acknowledge());
     assert_eq!(ids(&mailer.next_page(1, Duration::ZERO).unwrap()), ["b"]);
     mailer.acknowledge().unwrap();
     drop(mailer);
@@ -212,12 +313,12 @@ fn a_backup_that_is_continued_forgets_a_deleted_subscription() {
     assert!(store.back_up_to_file(&copy).unwrap().is_some());
     store.delete_subscription("mailer").unwrap();
     assert!(store.back_up_to_file(&copy).unwrap().is_some());
-    assert!(store.back_up_to_file(&copy).unwrap().is_none(), "nothing is new");
+    assert!(store.back_up_to_file(&copy).unwrap().is_none(), "a backup without anything new");
     assert_eq!(Store::open(&copy).unwrap().subscriptions().unwrap(), []);
 }
 
 #[test]
-fn a_log_that_was_cut_delivers_what_comes_after_the_cut() {
+fn a_log_restored_to_a_position_delivers_new_events() {
     let scratch = Scratch::new();
     let store = Store::open_with(scratch.database(), &Options::default()).unwrap();
     append(&store, &["a", "b", "c"]);

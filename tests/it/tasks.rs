@@ -1,4 +1,4 @@
-//! Agents that are given tasks: how they are described, what they do, what comes back.
+//! Tasks of sub-agents: their definitions, their runs and their results.
 
 use std::fs;
 
@@ -77,11 +77,11 @@ fn agents_of_files_are_those_that_the_reference_reads() {
         ["wrong-budget.md", "wrong-condenser.md", "wrong-mode.md", "wrong-steps.md", "wrong-yaml.md"]
     );
     for (name, error) in golden["unknown"].as_object().unwrap() {
-        // What the reference says behind it is advice to a programmer, and an old name is told as it was given.
+        // The rest of the reference's text is advice to a programmer. It also names an old name as it was given.
         let ours = definitions.get(name).unwrap_err();
         assert!(error.as_str().unwrap().starts_with(&ours), "{ours} {error}");
     }
-    // What is a file can come in a request too.
+    // The definition of a file can be sent in a request too.
     for definition in definitions.iter() {
         let mut sent = shape(root.to_str().unwrap(), definition);
         sent["hooks"] = Value::Null;
@@ -100,7 +100,7 @@ fn agents_of_files_are_those_that_the_reference_reads() {
     assert_eq!(builtin.get("bash").unwrap().name, "bash-runner");
 }
 
-fn giving() -> AgentDocument {
+fn delegating_agent() -> AgentDocument {
     let llm = agent().llm().map(Json::from).unwrap();
     AgentDocument::new(&llm, &[Spec::new("task_tool_set")])
 }
@@ -123,7 +123,7 @@ fn task(id: &str, arguments: Value) -> Line {
     Line::calls("", &[(id, "task", &arguments.to_string())])
 }
 
-/// What the tasks answered: id, agent, status, text, and whether it is an error.
+/// The answers of the tasks: id, agent, status, text, and whether it is an error.
 fn answers(stage: &Stage) -> Vec<(String, String, String, String, bool)> {
     let events = stage.events();
     let answers = events.iter().filter_map(|event| match event {
@@ -143,7 +143,7 @@ fn answers(stage: &Stage) -> Vec<(String, String, String, String, bool)> {
 }
 
 #[tokio::test]
-async fn a_task_is_a_conversation_of_its_own_and_can_be_gone_on_with() {
+async fn a_task_is_a_conversation_of_its_own_and_can_be_resumed() {
     let stage = Stage::new([
         task("c1", json!({"prompt": "Count.", "subagent_type": "helper", "description": "count it"})),
         finish("s1", "It is 3.").tokens(10, 5).cost(0.5),
@@ -156,35 +156,35 @@ async fn a_task_is_a_conversation_of_its_own_and_can_be_gone_on_with() {
     let open = || {
         stage
             .builder()
-            .agent(giving())
+            .agent(delegating_agent())
             .definitions([plain()])
             .secret("TOKEN", annals::secret::Source::given("t0k3n"))
     };
     let conversation = open().open().await.unwrap();
     conversation.send_message("Go.").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    let told = answers(&stage);
+    let outcomes = answers(&stage);
     let answer = |task: &str, status: &str, text: &str, is_error| {
         (task.to_owned(), "helper".to_owned(), status.to_owned(), text.to_owned(), is_error)
     };
-    assert_eq!(told[0], answer("task_00000001", "completed", "It is 3.", false));
-    assert_eq!(told[1], answer("task_00000001", "completed", "It is 4.", false));
+    assert_eq!(outcomes[0], answer("task_00000001", "completed", "It is 3.", false));
+    assert_eq!(outcomes[1], answer("task_00000001", "completed", "It is 4.", false));
     assert_eq!(
-        told[2],
+        outcomes[2],
         answer("unknown", "error", "Failed to execute task: Task 'task_00000009' not found.", true)
     );
     assert!(
-        told[3]
+        outcomes[3]
             .3
             .starts_with("Failed to execute task: Unknown agent 'nobody'. Available types: bash-runner, ")
     );
-    // What it cost is kept at the parent, once however often it was gone on with.
+    // The parent has the task's cost, and counts it once even if the task is resumed.
     let stats = &stage.base_state()["stats"]["usage_to_metrics"]["task:task_00000001"];
     assert_eq!(
         (&stats["accumulated_cost"], &stats["accumulated_token_usage"]["prompt_tokens"]),
         (&json!(0.75), &json!(20))
     );
-    // The child is a conversation below its parent, whole and by itself.
+    // The child is a complete conversation of its own below its parent.
     let child = stage.id.of_part("task_00000001");
     let row = stage.host.store().conversation(&child).unwrap();
     assert_eq!(row.parent.as_deref(), Some(stage.id.as_str()));
@@ -208,12 +208,12 @@ async fn a_task_is_a_conversation_of_its_own_and_can_be_gone_on_with() {
     let state: Value = serde_json::from_str(state.document.as_str()).unwrap();
     assert_eq!(state["agent"]["llm"]["stream"], false);
     assert_eq!(state["agent"]["condenser"]["llm"]["usage_id"], "condenser");
-    // The model is told of the agents there are.
+    // The tool's description lists the agents for the model.
     let requests = stage.model.requests();
     let shown = requests[0].tools.iter().find(|tool| &*tool.name == "task").unwrap();
     assert!(shown.description.contains("- **helper**: Helps.\n"), "{}", shown.description);
     conversation.close().await.unwrap();
-    // Another process goes on with the same task, and its new tasks have new numbers.
+    // After a restart, the same task is resumed, and new tasks get new numbers.
     stage
         .model
         .push(task("c6", json!({"prompt": "Still?", "subagent_type": "helper", "resume": "task_00000001"})));
@@ -224,15 +224,15 @@ async fn a_task_is_a_conversation_of_its_own_and_can_be_gone_on_with() {
     let conversation = open().open().await.unwrap();
     conversation.send_message("Again.").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    let told = answers(&stage);
-    assert_eq!(told[4], answer("task_00000001", "completed", "Still 4.", false));
-    assert_eq!(told[5], answer("task_00000002", "completed", "Another.", false));
+    let outcomes = answers(&stage);
+    assert_eq!(outcomes[4], answer("task_00000001", "completed", "Still 4.", false));
+    assert_eq!(outcomes[5], answer("task_00000002", "completed", "Another.", false));
     conversation.close().await.unwrap();
     assert_sound(stage.host.store());
 }
 
 #[tokio::test]
-async fn what_stops_a_task_is_told_with_what_there_is() {
+async fn a_task_that_stops_early_reports_why() {
     let stage = Stage::new([
         task("c1", json!({"prompt": "Think.", "subagent_type": "brief"})),
         Line::calls("", &[("s1", "think", r#"{"thought":"hm"}"#)]),
@@ -246,19 +246,22 @@ async fn what_stops_a_task_is_told_with_what_there_is() {
     let broken = Definition { name: "broken".into(), tools: vec!["nothing".into()], ..plain() };
     let asking = Definition { name: "asking".into(), permission_mode: Some(Policy::Always), ..plain() };
     let conversation =
-        stage.builder().agent(giving()).definitions([brief, broken, asking]).open().await.unwrap();
+        stage.builder().agent(delegating_agent()).definitions([brief, broken, asking]).open().await.unwrap();
     conversation.send_message("Go.").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    let told = answers(&stage);
-    assert_eq!((&*told[0].2, &*told[0].3), ("error", "Agent reached maximum iterations limit (1)."));
-    assert!(told[1].4 && told[1].3.contains("ToolDefinition 'nothing' is not registered"), "{told:?}");
-    // Nobody can be asked within a task: what waits has consent, as in the reference.
-    assert_eq!((&*told[2].2, &*told[2].3), ("completed", "Consented."));
+    let outcomes = answers(&stage);
+    assert_eq!((&*outcomes[0].2, &*outcomes[0].3), ("error", "Agent reached maximum iterations limit (1)."));
+    assert!(
+        outcomes[1].4 && outcomes[1].3.contains("ToolDefinition 'nothing' is not registered"),
+        "{outcomes:?}"
+    );
+    // No person can be asked within a task. So waiting actions are executed, as in the reference.
+    assert_eq!((&*outcomes[2].2, &*outcomes[2].3), ("completed", "Consented."));
     conversation.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn an_interruption_reaches_the_task_and_it_can_be_gone_on_with() {
+async fn an_interruption_reaches_the_task_and_the_task_can_be_resumed() {
     let gate = Gate::new();
     let stage = Stage::new([
         task("c1", json!({"prompt": "Wait.", "subagent_type": "helper"})),
@@ -267,7 +270,7 @@ async fn an_interruption_reaches_the_task_and_it_can_be_gone_on_with() {
         finish("s2", "Now."),
         finish("c3", "done"),
     ]);
-    let conversation = stage.builder().agent(giving()).definitions([plain()]).open().await.unwrap();
+    let conversation = stage.builder().agent(delegating_agent()).definitions([plain()]).open().await.unwrap();
     conversation.send_message("Go.").await.unwrap();
     let running = tokio::spawn({
         let conversation = conversation.clone();

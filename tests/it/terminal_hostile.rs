@@ -1,5 +1,5 @@
-//! A real shell whose commands print too much, what is no text, and secrets in pieces: what is recorded is bounded, readable
-//! and holds none of them.
+//! A real shell whose commands print too much, binary data, and secrets in pieces. The recorded output is bounded and
+//! readable, and contains no secret.
 #![cfg(unix)]
 
 use annals::ExecutionStatus::Finished;
@@ -14,16 +14,16 @@ use crate::support::{all_events, assert_sound};
 
 const TOKEN: &str = "tok-0123456789-end";
 
-/// The longest text of an answer, in characters; the words around it included.
+/// The maximum length of an observation's text, in characters, with the text that the tool adds.
 const CHARACTERS_MAX: usize = 31_000;
 
 fn commands() -> Vec<Line> {
     let lines = [
-        // 100 MB in one line, a secret at its beginning and its end.
+        // A line of 100 MB, with a secret at its beginning and at its end.
         json!({"command": "printf %s \"$TOKEN\"; head -c 100000000 /dev/zero | tr '\\0' x; printf '%s\\n' \"$TOKEN\"", "timeout": 300}),
         json!({"command": "head -c 3000000 /dev/urandom", "timeout": 300}),
         json!({"command": "printf '\\033[2J\\033]0;title\\007\\r\\b\\b\\033[?1049h\\0\\001\\177\\302\\205\\xff\\xfe seen\\n'"}),
-        // A secret in two writes, so that no read has the whole of it.
+        // A secret in two writes, so that no single read contains all of it.
         json!({"command": "echo $TOKEN >/dev/null; printf tok-0123; sleep 0.3; printf '456789-end\\n'"}),
         json!({"command": "yes \"$TOKEN\"", "timeout": 1}),
         json!({"command": "C-c", "is_input": true}),
@@ -78,7 +78,7 @@ async fn hostile_output_is_bounded_readable_and_without_secrets() {
     assert!(answers[3].starts_with("<secret-hidden>"), "{}", answers[3]);
     assert!(answers[6].starts_with("over"), "{}", answers[6]);
 
-    // Neither the log, nor what was sent to the model, nor a file beside them has it.
+    // The log, the requests to the model and the files beside the log do not contain the secret.
     for stored in all_events(stage.host.store(), &stage.id) {
         assert!(stored.payload.len() < 400_000, "{}", stored.payload.len());
         assert!(!stored.payload.contains(TOKEN), "{}", stored.kind);

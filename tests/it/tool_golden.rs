@@ -1,4 +1,4 @@
-//! Tools answer what the real SDK's tools answer, and leave the same workspace.
+//! Tools return the same observations as the real SDK's tools, and leave the same workspace.
 
 use std::fs::{self, File};
 use std::future::ready;
@@ -67,7 +67,7 @@ impl Bench {
         }
     }
 
-    /// What the workspace holds.
+    /// The files of the workspace, by name.
     fn files(&self) -> Map<String, Value> {
         let mut found = Map::new();
         let mut folders = vec![self.work().to_owned()];
@@ -88,7 +88,7 @@ impl Bench {
         self.toolbox.get(name).unwrap_or_else(|| panic!("no tool {name}"))
     }
 
-    /// The arguments, and then what came of them.
+    /// Runs one step. Returns its tool, its arguments and its result.
     async fn step(&self, step: &Value) -> Value {
         let tool = self.tool(step["tool"].as_str().unwrap());
         let arguments = step["arguments"].as_str().unwrap().replace("{W}", self.work().to_str().unwrap());
@@ -110,7 +110,8 @@ impl Bench {
     }
 }
 
-/// An observation without what another machine or another moment changes, as the maker of the cases has it.
+/// An observation without the fields that depend on the machine or the time. The generator of the cases removes the
+/// same fields.
 fn plain(mut observation: Value) -> Value {
     if let Some(Value::Object(metadata)) = observation.get_mut("metadata") {
         for key in ["pid", "hostname", "username", "py_interpreter_path"] {
@@ -125,7 +126,7 @@ fn case(name: &str) -> Value {
     golden::read(&golden::folder("tools").join(format!("{name}.json")))
 }
 
-/// Runs a case and compares every answer, and the workspace at the end.
+/// Runs a case. Compares the result of every step, and the workspace at the end.
 async fn assert_case(name: &str) {
     let case = case(name);
     let bench = Bench::new(case["vision"] == true);
@@ -147,7 +148,7 @@ async fn assert_case(name: &str) {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_told_as_the_sdk_tells_it() {
+async fn invalid_arguments_are_reported_as_the_sdk_reports_them() {
     assert_case("words").await;
 }
 
@@ -162,7 +163,7 @@ async fn files_are_found_as_the_sdk_finds_them() {
 }
 
 #[tokio::test]
-async fn the_task_list_is_the_sdks() {
+async fn the_task_list_equals_the_sdks() {
     assert_case("tasks").await;
 }
 
@@ -177,7 +178,7 @@ async fn files_are_changed_as_the_sdk_changes_them() {
     assert_case("editor-encodings").await;
 }
 
-/// A JSON value without the prose.
+/// A JSON value without its descriptions.
 fn bare(value: &Value) -> Value {
     match value {
         Value::Object(members) => members
@@ -191,10 +192,10 @@ fn bare(value: &Value) -> Value {
 }
 
 #[test]
-fn names_and_arguments_are_the_sdks() {
+fn names_and_arguments_equal_the_sdks() {
     let mut bench = Bench::new(false);
-    let none: SkillSource = Arc::new(|name, _| Box::pin(ready(Err(InvokeSkill::unknown(name, &[])))));
-    bench.toolbox.add(vec![Arc::new(InvokeSkill::new(none))]).unwrap();
+    let no_skills: SkillSource = Arc::new(|name, _| Box::pin(ready(Err(InvokeSkill::unknown(name, &[])))));
+    bench.toolbox.add(vec![Arc::new(InvokeSkill::new(no_skills))]).unwrap();
     let schemas = bench.toolbox.schemas(RiskField::Asked);
     for tool in case("schemas")["tools"].as_array().unwrap() {
         let name = tool["definition"]["kind"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Training sets: one row a branch, in the words of chat completions, valid as a request.
+//! Training sets: one row per branch, in the format of chat completions, valid as a request.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -34,8 +34,8 @@ fn rows(store: &Store, id: &ConversationId, options: TrainingOptions) -> Vec<Tra
     rows
 }
 
-/// Holds a row to be a request that a provider takes: every call is answered right behind it, every answer has a
-/// call, and nothing is empty.
+/// Asserts that a row is a request that a provider accepts: every call is answered directly after it, every answer has
+/// a call, and no message of the assistant is empty.
 #[track_caller]
 fn assert_valid(row: &TrainingRow) {
     let mut open: HashSet<String> = HashSet::new();
@@ -51,15 +51,15 @@ fn assert_valid(row: &TrainingRow) {
             assert_eq!(call["type"], "function");
             open.insert(call["id"].as_str().unwrap().to_owned());
         }
-        let says = message["content"].as_str().is_some_and(|text| !text.is_empty())
+        let has_content = message["content"].as_str().is_some_and(|text| !text.is_empty())
             || message["content"].as_array().is_some_and(|parts| !parts.is_empty());
-        assert!(says || !open.is_empty() || role != "assistant", "{message}");
+        assert!(has_content || !open.is_empty() || role != "assistant", "{message}");
     }
     assert!(open.is_empty(), "{row:#?}");
     assert!(row.messages.iter().any(|message| message["role"] == "assistant"));
 }
 
-fn said(row: &TrainingRow) -> Vec<String> {
+fn summaries(row: &TrainingRow) -> Vec<String> {
     let text = |message: &Value| match &message["content"] {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -85,7 +85,7 @@ fn every_branch_of_every_log_is_a_valid_row() {
                 rows.iter().for_each(assert_valid);
                 assert!(rows.iter().filter(|row| row.is_live).count() <= 1, "{id}");
                 if folder == "foreign" {
-                    // OpenHands V0 keeps whole messages, and sent two in a row as two.
+                    // OpenHands V0 stores whole messages. It sent two messages in a row as two messages.
                     for row in rows.iter().filter(|row| row.format != "openhands-v0") {
                         let roles: Vec<&Value> =
                             row.messages.iter().map(|message| &message["role"]).collect();
@@ -101,13 +101,13 @@ fn every_branch_of_every_log_is_a_valid_row() {
 }
 
 #[test]
-fn a_log_that_was_copied_gives_what_its_model_was_sent() {
+fn an_imported_log_gives_the_messages_that_its_model_was_sent() {
     let store = store(&golden("foreign/codex"));
     let rows =
         rows(&store, &conversation("019c2000-0000-7000-8000-00000000c0de"), TrainingOptions::default());
     assert_eq!(rows.len(), 3);
     assert_eq!(
-        said(&rows[0]),
+        summaries(&rows[0]),
         [
             "system: <permissions instructions>read only</permissions instruction",
             "user: [{\"text\":\"<environment_context>\\n  <cwd>/home/ada/engine</cwd>\\n</",
@@ -131,7 +131,7 @@ fn a_log_that_was_copied_gives_what_its_model_was_sent() {
 }
 
 #[test]
-fn a_condensed_conversation_is_whole_or_as_the_model_saw_it_last() {
+fn a_condensed_conversation_is_exported_whole_or_as_the_model_last_saw_it() {
     let store = store(&golden("conversations/condense-rolling"));
     let id = &ids(&store)[0];
     let whole = rows(&store, id, TrainingOptions::default());
@@ -147,7 +147,7 @@ fn a_condensed_conversation_is_whole_or_as_the_model_saw_it_last() {
 }
 
 #[test]
-fn a_set_is_one_file_and_nothing_is_in_its_way_but_another() {
+fn a_set_is_one_file_and_does_not_overwrite_another_file() {
     let scratch = Scratch::new();
     let store = store(&golden("foreign"));
     let ids = ids(&store);

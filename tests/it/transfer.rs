@@ -1,4 +1,4 @@
-//! The doors: what comes in goes out again byte for byte, and what is damaged is told and loses nothing.
+//! Imports and exports: a folder is exported byte for byte as it was imported. Damage is reported, and nothing is lost.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn import(store: &Store, path: &Path) -> Vec<ImportReport> {
     Importer::new(store, ImportOptions::default()).import(path, &mut |_| ()).unwrap()
 }
 
-/// Imports what is expected to be one conversation.
+/// Imports a path that must hold exactly one conversation.
 #[track_caller]
 fn import_one(store: &Store, path: &Path) -> ImportReport {
     let mut reports = import(store, path);
@@ -31,7 +31,7 @@ fn export(store: &Store, id: &str, to: &Path) -> annals::Result<ExportReport> {
     Exporter::new(store, Format::OpenHands).export(&conversation(id), to, &mut |_| ())
 }
 
-/// Exports every conversation that is no other's sub-agent.
+/// Exports every conversation that does not belong to a sub-agent.
 fn export_all(store: &Store, to: &Path) {
     let page = store.conversations(&Default::default(), Default::default(), None, 1000).unwrap();
     for row in page.conversations.into_iter().filter(|row| row.parent.is_none()) {
@@ -39,7 +39,7 @@ fn export_all(store: &Store, to: &Path) {
     }
 }
 
-/// Takes `tree` in as a folder called `name` and writes it out again; answers what was told about it.
+/// Imports `tree` as a folder called `name` and exports it again. Returns the exported tree and the import's reports.
 fn round_trip(name: &str, tree: &Tree) -> (Tree, Vec<ImportReport>) {
     let scratch = Scratch::new();
     folder::write(&scratch.path("in").join(name), tree);
@@ -65,12 +65,12 @@ fn tree(files: &[(&str, &str)]) -> Tree {
     files.iter().map(|(path, content)| ((*path).to_owned(), content.as_bytes().to_vec())).collect()
 }
 
-/// The text of an event that is nothing but there.
+/// The text of a minimal event.
 fn text(id: &str) -> String {
     pause(id).payload().to_owned()
 }
 
-/// The usual name of an event's file; `number` makes an id of hex digits, as the reference wants it.
+/// The usual name of an event's file. `number` becomes an id of hex digits, which the reference requires.
 fn file(index: usize, number: usize) -> String {
     format!("events/event-{index:05}-{}.json", id(number))
 }
@@ -106,7 +106,7 @@ fn every_golden_folder_comes_back_byte_for_byte() {
         assert!(reports.iter().all(|report| report.id.is_some()), "{reports:?}");
         export_all(&store, &scratch.path("out"));
         let mut wanted = folder::read(&folder::golden(golden));
-        wanted.retain(|path, _| path.contains('/')); // a README beside the conversations belongs to none
+        wanted.retain(|path, _| path.contains('/')); // a README beside the conversations belongs to no conversation
         assert_same(&folder::read(&scratch.path("out")), &wanted);
         assert_sound(&store);
     }
@@ -134,7 +134,8 @@ fn undamaged_goldens_are_imported_without_a_problem() {
     }
 }
 
-/// What is wrong with each damaged golden, as an import tells it: the file, within events/ where it says so.
+/// The problems that an import reports for each damaged golden: the start of the file's name and a part of the text.
+/// Files of `events/` are named without that folder.
 const DAMAGE: &[(&str, &[(&str, &str)])] = &[
     ("base-state-empty", &[("base_state.json", "it is empty")]),
     ("base-state-extra-field", &[]),
@@ -163,16 +164,16 @@ const DAMAGE: &[(&str, &[(&str, &str)])] = &[
 ];
 
 #[test]
-fn every_damaged_golden_is_told_and_holds_what_the_reference_keeps() {
+fn every_damaged_golden_is_reported_and_keeps_the_events_that_the_reference_keeps() {
     let store = Store::in_memory(&still()).unwrap();
     let reports = import(&store, &folder::golden("corrupt"));
     assert_eq!(reports.len(), DAMAGE.len());
     for (report, (name, damage)) in reports.iter().zip(DAMAGE) {
         assert_eq!(report.path, folder::golden("corrupt").join(name));
-        let told: Vec<&Problem> =
+        let reported: Vec<&Problem> =
             report.problems.iter().filter(|problem| !problem.problem.starts_with("another folder")).collect();
-        assert_eq!(told.len(), damage.len(), "{name}: {told:?}");
-        for (problem, (path, what)) in told.iter().zip(*damage) {
+        assert_eq!(reported.len(), damage.len(), "{name}: {reported:?}");
+        for (problem, (path, what)) in reported.iter().zip(*damage) {
             assert!(problem.path.trim_start_matches("events/").starts_with(path), "{name}: {problem:?}");
             assert!(problem.problem.contains(what), "{name}: {problem:?}");
         }
@@ -180,7 +181,7 @@ fn every_damaged_golden_is_told_and_holds_what_the_reference_keeps() {
         assert_eq!(report.status, status);
 
         let talk = report.id.clone().unwrap();
-        assert_eq!(store.problems(&talk).unwrap(), report.problems, "they can be read again");
+        assert_eq!(store.problems(&talk).unwrap(), report.problems, "the problems are stored");
         let expected: Value =
             serde_json::from_slice(&std::fs::read(report.path.join("expected.json")).unwrap()).unwrap();
         let stored: BTreeSet<String> = event_ids(&store, &talk).into_iter().collect();
@@ -248,14 +249,14 @@ fn single_files_come_back_under_their_names() {
     folder::write(&scratch.path("in"), &files);
     let store = Store::in_memory(&still()).unwrap();
     let reports = import(&store, &scratch.path("in/runs"));
-    let told: Vec<_> = reports.iter().map(|report| (report.id.clone().unwrap(), report.events)).collect();
-    assert_eq!(told, [(conversation("one"), 2), (conversation("three"), 2), (conversation("two"), 2)]);
+    let imported: Vec<_> = reports.iter().map(|report| (report.id.clone().unwrap(), report.events)).collect();
+    assert_eq!(imported, [(conversation("one"), 2), (conversation("three"), 2), (conversation("two"), 2)]);
     export_all(&store, &scratch.path("out/runs"));
     assert_same(&folder::read(&scratch.path("out")), &files);
 }
 
 #[test]
-fn empty_folders_odd_names_and_bytes_that_are_no_text_come_back() {
+fn empty_folders_odd_names_and_binary_files_come_back() {
     let mut odd = whole(2);
     let binary: Vec<u8> = (0..=255).cycle().take(200_000).collect();
     for (path, content) in [
@@ -283,7 +284,7 @@ fn empty_folders_odd_names_and_bytes_that_are_no_text_come_back() {
 }
 
 #[test]
-fn a_copy_of_a_content_costs_nothing() {
+fn equal_attachments_are_stored_once() {
     let scratch = Scratch::new();
     let mut twice = whole(1);
     for copy in ["a", "b", "c/d"] {
@@ -298,7 +299,7 @@ fn a_copy_of_a_content_costs_nothing() {
 }
 
 #[test]
-fn events_whose_ids_are_no_file_names_leave_the_folder_nowhere() {
+fn events_with_ids_that_are_no_file_names_stay_within_the_folder() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
@@ -327,7 +328,7 @@ fn an_attachment_whose_path_leads_out_of_the_folder_is_not_written() {
         assert!(matches!(&error, Error::Io { .. }), "{error}");
         assert_eq!(folder::read(&scratch.path("out")).into_keys().collect::<Vec<_>>(), ["deeper/"], "{path}");
     }
-    // Where a backslash separates nothing it is a character of the name.
+    // On Unix, a backslash does not separate folders: it is a character of the name.
     #[cfg(unix)]
     {
         let db = scratch.foreign();
@@ -415,7 +416,7 @@ fn sub_agents_of_the_same_name_belong_to_their_own_conversation() {
 }
 
 #[test]
-fn what_was_appended_to_a_crooked_file_is_not_lost_on_the_way_out() {
+fn events_appended_to_an_irregular_file_are_exported() {
     for (name, content) in [
         ("events.jsonl", format!("{}\n\n{}", text("aaaaaaaa"), text("bbbbbbbb"))),
         ("events.json", format!("[{}, {},{}]", text("aaaaaaaa"), text("bbbbbbbb"), text("cccccccc"))),
@@ -441,7 +442,7 @@ fn what_was_appended_to_a_crooked_file_is_not_lost_on_the_way_out() {
 }
 
 #[test]
-fn a_base_state_that_came_later_is_written_beside_the_file_of_the_events() {
+fn a_later_base_state_is_written_beside_the_file_of_events() {
     let scratch = Scratch::new();
     folder::write(&scratch.path("in"), &tree(&[("talk.jsonl", &format!("{}\n", text("aaaaaaaa")))]));
     let store = Store::in_memory(&still()).unwrap();
@@ -486,7 +487,7 @@ fn a_second_import_changes_nothing() {
 }
 
 #[test]
-fn of_a_folder_that_grew_only_what_is_new_is_added() {
+fn only_the_new_events_of_a_grown_folder_are_added() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&still()).unwrap();
     let path = scratch.path("talk");
@@ -522,7 +523,7 @@ fn id_text(number: usize) -> String {
 }
 
 #[test]
-fn of_a_folder_that_changed_the_difference_is_told_and_nothing_touched() {
+fn the_difference_of_a_changed_folder_is_reported_and_nothing_is_changed() {
     let changed =
         |path: &str, content: Option<&str>| (path.to_owned(), content.map(|text| text.as_bytes().to_vec()));
     let left = "left as stored; import it under another id with --as to have both";
@@ -590,12 +591,12 @@ fn of_a_folder_that_changed_the_difference_is_told_and_nothing_touched() {
         }
         let report = import_one(&store, &place);
         assert_eq!((report.status, report.added), (ImportStatus::Conflict, 0), "{path}");
-        let told: Vec<_> =
+        let reported: Vec<_> =
             report.problems.iter().map(|p| (p.path.clone(), p.problem.clone(), p.action.as_str())).collect();
-        let aside = ["there is no event", "its name says"]; // told of the folder as such, again
-        let told: Vec<_> =
-            told.into_iter().filter(|told| !aside.iter().any(|known| told.1.starts_with(known))).collect();
-        assert_eq!(told, problems, "{path}");
+        let aside = ["there is no event", "its name says"]; // problems of the folder itself are reported again
+        let reported: Vec<_> =
+            reported.into_iter().filter(|one| !aside.iter().any(|known| one.1.starts_with(known))).collect();
+        assert_eq!(reported, problems, "{path}");
         assert_eq!((all_events(&store, &talk), store.conversation(&talk).unwrap()), before);
         assert_eq!(
             (store.attachments(&talk).unwrap(), store.base_state(&talk).unwrap()),
@@ -605,7 +606,7 @@ fn of_a_folder_that_changed_the_difference_is_told_and_nothing_touched() {
 }
 
 #[test]
-fn changed_files_are_taken_over_when_that_is_wished() {
+fn changed_files_are_accepted_if_the_option_is_set() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&still()).unwrap();
     let mut folder = whole(2);
@@ -623,7 +624,7 @@ fn changed_files_are_taken_over_when_that_is_wished() {
 }
 
 #[test]
-fn a_folder_may_come_in_under_another_id() {
+fn a_folder_can_be_imported_under_another_id() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&still()).unwrap();
     folder::write(&scratch.path("talk"), &whole(2));
@@ -640,7 +641,7 @@ fn a_folder_may_come_in_under_another_id() {
 }
 
 #[test]
-fn a_conversation_that_went_on_here_is_not_set_back_by_its_old_folder() {
+fn importing_an_old_folder_again_does_not_undo_later_events() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&still()).unwrap();
     let mut folder = whole(2);
@@ -650,19 +651,19 @@ fn a_conversation_that_went_on_here_is_not_set_back_by_its_old_folder() {
     assert_eq!(import_one(&store, &scratch.path("talk")).status, ImportStatus::Unchanged);
     export(&store, talk.as_str(), &scratch.path("out")).unwrap();
 
-    // What was appended here has the name the reference would give it, and HEAD is told.
+    // The appended event has the file name that the reference would give it, and the base state names the new leaf.
     folder.insert("events/event-00002-cccccccc-1.json".into(), said("cccccccc-1", "go on").payload().into());
     let state = r#"{"id":"11111111-2222-4333-8444-555555555555","execution_status":"idle","leaf_event_id":"cccccccc-1","head_is_empty":false,"tags":{}}"#;
     folder.insert("base_state.json".into(), state.into());
     assert_same(&folder::read(&scratch.path("out/talk")), &folder);
 
-    // Both going on is a difference that nobody but a person can settle.
+    // Both the store and the folder have new events. Only a person can resolve this conflict.
     folder::write(&scratch.path("talk"), &tree(&[(&file(2, 2), &text(&id(2)))]));
     assert_eq!(import_one(&store, &scratch.path("talk")).status, ImportStatus::Conflict);
 }
 
 #[test]
-fn what_goes_on_here_has_the_last_word_over_what_was_kept_aside() {
+fn later_changes_replace_damaged_files_in_the_export() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&still()).unwrap();
     let mut folder = whole(2);
@@ -682,7 +683,7 @@ fn what_goes_on_here_has_the_last_word_over_what_was_kept_aside() {
 }
 
 #[test]
-fn a_conversation_that_began_here_is_written_as_the_reference_would() {
+fn a_conversation_that_began_here_is_exported_as_the_reference_writes_it() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("0f0f0f0f-0f0f-4f0f-8f0f-0f0f0f0f0f0f");
@@ -716,7 +717,7 @@ fn a_conversation_that_began_here_is_written_as_the_reference_would() {
 }
 
 #[test]
-fn an_export_overwrites_nothing_that_is_not_the_same() {
+fn an_export_never_overwrites_a_different_folder() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&still()).unwrap();
     folder::write(&scratch.path("talk"), &whole(2));
@@ -759,13 +760,13 @@ fn an_export_overwrites_nothing_that_is_not_the_same() {
     assert_eq!(
         export(&store, id.as_str(), &out).unwrap().status,
         ExportStatus::Written,
-        "an empty folder is free"
+        "an empty folder may be used"
     );
     assert_same(&folder::read(&out), &within("talk", &whole(2)));
 }
 
 #[test]
-fn exports_need_no_more_connections_than_there_are() {
+fn an_export_needs_only_one_connection() {
     let scratch = Scratch::new();
     folder::write(&scratch.path("talk"), &whole(3));
     let options = Options { pool_size: 1, busy_timeout: std::time::Duration::from_secs(2), ..still() };
@@ -776,7 +777,7 @@ fn exports_need_no_more_connections_than_there_are() {
 }
 
 #[test]
-fn an_import_of_nothing_says_so() {
+fn an_empty_folder_imports_nothing_and_a_missing_path_is_an_error() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&still()).unwrap();
     std::fs::create_dir(scratch.path("empty")).unwrap();
@@ -786,35 +787,35 @@ fn an_import_of_nothing_says_so() {
 }
 
 #[test]
-fn more_events_than_one_transaction_takes_come_in_and_out_in_order() {
+fn events_of_several_transactions_are_imported_and_exported_in_order() {
     let scratch = Scratch::new();
     let mut folder = whole(0);
     for number in 0..2000 {
         folder.insert(file(number, number), text(&id(number)).into_bytes());
     }
-    // One more that is no event of its own, alone in the third transaction.
+    // One more file, alone in the third transaction. It is not a new event, because its id exists already.
     folder.insert(file(2000, 2000), text(&id(7)).into_bytes());
     folder::write(&scratch.path("in/talk"), &folder);
     let store = Store::open_with(scratch.database(), &still()).unwrap();
-    let mut told = 0;
+    let mut progress = 0;
     let reports = Importer::new(&store, ImportOptions::default())
-        .import(&scratch.path("in"), &mut |at| told = at.events)
+        .import(&scratch.path("in"), &mut |at| progress = at.events)
         .unwrap();
     assert_eq!((reports[0].status, reports[0].events), (ImportStatus::Partial, 2000));
-    assert!(told > 1700, "{told}");
+    assert!(progress > 1700, "{progress}");
     assert_sound(&store);
     export_all(&store, &scratch.path("out"));
     assert_same(&folder::read(&scratch.path("out")), &folder::read(&scratch.path("in")));
 }
 
 #[test]
-fn two_imports_of_one_folder_at_the_same_moment_are_one_import() {
+fn simultaneous_imports_of_one_folder_count_as_one() {
     let scratch = Scratch::new();
     let mut folder = whole(0);
     for number in 0..2500 {
         folder.insert(file(number, number), text(&id(number)).into_bytes());
     }
-    folder.insert(file(2500, 7), text(&id(7)).into_bytes()); // a second event with that id, for both of them
+    folder.insert(file(2500, 7), text(&id(7)).into_bytes()); // a second event with that id, which every import reports
     folder::write(&scratch.path("in/talk"), &folder);
     let start = std::sync::Barrier::new(3);
     std::thread::scope(|scope| {
@@ -823,7 +824,7 @@ fn two_imports_of_one_folder_at_the_same_moment_are_one_import() {
                 let store = scratch.open_still();
                 start.wait();
                 let report = import_one(&store, &scratch.path("in/talk"));
-                assert_eq!(report.problems.len(), 1, "{:?}", &report.problems[..2]);
+                assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
                 assert_eq!(report.events, 2500);
             });
         }
@@ -835,7 +836,7 @@ fn two_imports_of_one_folder_at_the_same_moment_are_one_import() {
     assert_sound(&store);
 }
 
-/// Something that happens to a folder.
+/// A change that damages a folder.
 #[derive(Debug, Clone)]
 enum Harm {
     Remove(usize),
@@ -930,8 +931,9 @@ fn damage(tree: &mut Tree, harm: &Harm) {
     }
 }
 
-/// What the reference's loader reads of a folder (`docs/reference/files.md#loading`): of the files whose names it
-/// knows, the run of indices from 0 on; of two with one index, whichever it lists last.
+/// The files that the reference's loader may read from a folder (`docs/reference/files.md#loading`), by index. It reads
+/// files whose names it knows, with consecutive indices from 0 on. Of several files with one index, it reads the one
+/// that it lists last.
 fn reference_keeps(tree: &Tree) -> Vec<Vec<Vec<u8>>> {
     let mut by_index: Vec<Vec<Vec<u8>>> = Vec::new();
     for index in 0.. {
@@ -939,7 +941,7 @@ fn reference_keeps(tree: &Tree) -> Vec<Vec<Vec<u8>>> {
             let known =
                 path.strip_prefix("events/").filter(|name| annals::transfer::layout::is_recognised(name));
             let digits = known.and_then(|name| name.strip_prefix("event-")?.split('-').next());
-            // A number of more digits than it needs is counted but never found again.
+            // A number with more digits than necessary is counted by the reference but never found again.
             digits == Some(&format!("{index:05}"))
         };
         let contents: Vec<Vec<u8>> = tree.keys().filter(of_index).map(|path| tree[path].clone()).collect();

@@ -1,4 +1,4 @@
-//! Files of every schema there ever was: they open, keep everything, and are brought up to date with a copy first.
+//! Files of every past schema: they can be opened, lose nothing, and are copied before they are upgraded.
 
 use std::fs;
 use std::path::Path;
@@ -19,13 +19,13 @@ mod migrations {
     refinery::embed_migrations!("migrations");
 }
 
-/// The frozen file of a schema, copied to where it may be written.
+/// Copies the frozen file of a schema to the place of the database, where it can be written.
 fn frozen(scratch: &Scratch, name: &str) {
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old").join(name);
     fs::copy(old, scratch.database()).unwrap();
 }
 
-/// A file as the first `schema` migrations leave it, with one conversation of two events in it.
+/// Makes a file as the first `schema` migrations leave it, with one conversation of two events.
 fn older(scratch: &Scratch, schema: u32) {
     let mut db = Connection::open(scratch.database()).unwrap();
     let target = refinery::Target::Version(schema as _);
@@ -71,7 +71,7 @@ fn older(scratch: &Scratch, schema: u32) {
 }
 
 #[test]
-fn opening_an_older_file_tells_that_it_was_upgraded_once() {
+fn opening_an_older_file_reports_its_upgrade_once() {
     let scratch = Scratch::new();
     frozen(&scratch, "schema-5.db");
     let before = all_rows(&scratch);
@@ -83,7 +83,7 @@ fn opening_an_older_file_tells_that_it_was_upgraded_once() {
     assert_eq!(scratch.open_still().upgraded_from(), None);
 }
 
-/// The log, whatever schema is around it.
+/// Returns the rows of the log. The query works with every schema.
 fn all_rows(scratch: &Scratch) -> Vec<Vec<rusqlite::types::Value>> {
     crate::support::rows(
         &scratch.foreign(),
@@ -92,7 +92,7 @@ fn all_rows(scratch: &Scratch) -> Vec<Vec<rusqlite::types::Value>> {
 }
 
 #[test]
-fn a_file_of_every_schema_comes_up_to_date_with_a_copy_of_it_as_it_was() {
+fn a_file_of_every_schema_is_upgraded_and_copied_first() {
     for schema in 1..SCHEMA_VERSION {
         let scratch = Scratch::new();
         older(&scratch, schema);
@@ -115,7 +115,7 @@ fn a_file_of_every_schema_comes_up_to_date_with_a_copy_of_it_as_it_was() {
         assert_eq!(all_events(&store, &talk)[0].payload, said("a", "hello").payload());
         assert_eq!(store.transcript(&talk, annals::Sequence(0), 1).unwrap()[0].text, "hello");
         store.rebuild(&[], &mut |_| ()).unwrap();
-        // Its times come from no event, which today's catalogue would not have.
+        // The file was made with times that do not come from events, so `verify` may report `updated_minute`.
         let seen = store.verify(None, &mut |_| ()).unwrap();
         assert!(
             seen.findings.iter().all(|finding| finding.what.contains("updated_minute")),
@@ -126,7 +126,7 @@ fn a_file_of_every_schema_comes_up_to_date_with_a_copy_of_it_as_it_was() {
 }
 
 #[test]
-fn what_is_up_to_date_is_left_and_makes_no_copy() {
+fn an_up_to_date_file_is_neither_changed_nor_copied() {
     let scratch = Scratch::new();
     scratch.open_still().append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
     let done = Store::upgrade(scratch.database(), Some(&scratch.path("copy.db"))).unwrap();
@@ -135,7 +135,7 @@ fn what_is_up_to_date_is_left_and_makes_no_copy() {
 }
 
 #[test]
-fn what_cannot_be_upgraded_is_refused_and_left_alone() {
+fn an_upgrade_that_is_refused_changes_nothing() {
     let scratch = Scratch::new();
     frozen(&scratch, "schema-5.db");
     let before = fs::read(scratch.database()).unwrap();
@@ -176,12 +176,12 @@ fn a_damaged_file_is_not_upgraded() {
     let failed = Store::upgrade(scratch.database(), Some(&scratch.path("copy.db"))).unwrap_err();
     assert!(matches!(failed, Error::Corrupt { .. } | Error::Storage { .. }), "{failed}");
     let names = folder::read(&scratch.path("")).into_keys().filter(|name| name.contains("copy")).count();
-    assert_eq!(names, 0, "no half copy is left");
+    assert_eq!(names, 0, "no incomplete copy is left");
     assert_eq!(Store::schema_of(scratch.database()).unwrap(), 5);
 }
 
 #[test]
-fn a_file_that_may_only_be_read_says_how_to_go_on() {
+fn an_older_file_that_is_opened_read_only_is_refused() {
     let scratch = Scratch::new();
     frozen(&scratch, "schema-5.db");
     let options = Options { read_only: true, ..still() };
@@ -189,10 +189,10 @@ fn a_file_that_may_only_be_read_says_how_to_go_on() {
     assert_error(Store::open_with(scratch.database(), &options), &older);
 }
 
-/// What older migrations made and can be made again, taken away or altered before the file is upgraded. A guard comes back
-/// by `doctor --repair` alone.
+/// Removes or changes each derived object of an older file before the upgrade. Guards are not among them: only
+/// `doctor --repair` makes them again.
 #[test]
-fn an_older_file_without_something_derived_is_upgraded_like_one_that_has_it() {
+fn an_older_file_without_a_derived_object_is_upgraded_like_a_complete_one() {
     let objects = |schema: u32| -> Vec<(String, String)> {
         let scratch = Scratch::new();
         older(&scratch, schema);
@@ -244,11 +244,11 @@ fn an_older_file_without_something_derived_is_upgraded_like_one_that_has_it() {
             }
         }
     }
-    assert!(tried > 50, "only {tried} were tried");
+    assert!(tried > 50, "only {tried} damages were tested");
 }
 
 #[test]
-fn a_name_that_another_program_has_taken_is_told_and_nothing_of_it_is_lost() {
+fn a_name_that_another_program_took_is_reported_and_its_object_is_kept() {
     for (theirs, kind, name) in [
         ("CREATE VIEW outcomes AS SELECT 1 AS one", "view", "outcomes"),
         ("CREATE TABLE \"Change\" (x); INSERT INTO \"Change\" VALUES (7)", "table", "Change"),
@@ -258,14 +258,14 @@ fn a_name_that_another_program_has_taken_is_told_and_nothing_of_it_is_lost() {
         let scratch = Scratch::new();
         older(&scratch, 11);
         scratch.foreign().execute_batch(theirs).unwrap();
-        let told = Store::open_with(scratch.database(), &still()).map(drop);
-        let is_told = matches!(&told, Err(Error::NameTaken(what)) if *what == format!("{kind} {name}"));
-        assert!(is_told, "{theirs}: {told:?}");
+        let opened = Store::open_with(scratch.database(), &still()).map(drop);
+        let is_reported = matches!(&opened, Err(Error::NameTaken(what)) if *what == format!("{kind} {name}"));
+        assert!(is_reported, "{theirs}: {opened:?}");
         assert_eq!(Store::schema_of(scratch.database()).unwrap(), 11);
         let there = format!("SELECT count(*) FROM sqlite_schema WHERE name = '{name}'");
         assert_eq!(number(&scratch.foreign(), &there), 1);
     }
-    // Other names of theirs stay where they are.
+    // Objects of another program with other names are kept.
     let scratch = Scratch::new();
     older(&scratch, 11);
     scratch.foreign().execute_batch("CREATE VIEW theirs AS SELECT * FROM errors").unwrap();

@@ -1,4 +1,4 @@
-//! Verification: whoever changes the file behind Annals' back is found, and the finding says what and where.
+//! Verification: it finds changes that another program made to the file, and reports what was changed and where.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -22,7 +22,8 @@ fn written() -> (Scratch, Store, ConversationId) {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let scratch = Scratch::new();
         write(&scratch.open_still());
-        std::fs::read(scratch.database()).unwrap() // whole, as nobody has it open any more
+        // The file is complete, because the store is closed.
+        std::fs::read(scratch.database()).unwrap()
     });
     let scratch = Scratch::new();
     std::fs::write(scratch.database(), &*FILE).unwrap();
@@ -52,7 +53,7 @@ fn write(store: &Store) {
     store.catch_up().unwrap();
 }
 
-/// A connection of someone who knows his way around and has taken the guards off.
+/// Returns a connection of another program that has dropped the guards and turned off the constraints.
 fn intruder(scratch: &Scratch) -> Connection {
     let db = scratch.foreign();
     db.execute_batch(
@@ -64,7 +65,7 @@ fn intruder(scratch: &Scratch) -> Connection {
     db
 }
 
-/// What is found of the guards that the intruder took off.
+/// The guards that [`intruder`] drops.
 const GUARDS: [&str; 5] = [
     "base_state_change_delete_guard",
     "base_state_change_update_guard",
@@ -74,7 +75,7 @@ const GUARDS: [&str; 5] = [
 ];
 
 #[test]
-fn what_nobody_touched_is_sound() {
+fn an_unchanged_file_is_sound() {
     let (_scratch, store, talk) = written();
     let all = verify(&store);
     let rows = store.conversations(&Default::default(), Default::default(), None, 10).unwrap().conversations;
@@ -104,7 +105,7 @@ fn what_nobody_touched_is_sound() {
 }
 
 #[test]
-fn goldens_of_every_kind_are_sound_when_they_are_in() {
+fn imported_goldens_of_every_kind_are_sound() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     for golden in ["conversations", "corrupt", "legacy"] {
@@ -114,15 +115,15 @@ fn goldens_of_every_kind_are_sound_when_they_are_in() {
 }
 
 #[test]
-fn guards_that_are_gone_or_changed_are_named() {
+fn missing_and_changed_guards_are_reported() {
     let (scratch, store, _) = written();
     intruder(&scratch);
-    let told = |name: &str, what: &str| Finding {
+    let finding = |name: &str, what: &str| Finding {
         conversation: None,
         sequence: None,
         what: format!("the guard {name} {what}: other programs can change the log"),
     };
-    assert_eq!(verify(&store).findings, GUARDS.map(|name| told(name, "is missing")));
+    assert_eq!(verify(&store).findings, GUARDS.map(|name| finding(name, "is missing")));
 
     let (scratch, store, _) = written();
     scratch
@@ -132,22 +133,22 @@ fn guards_that_are_gone_or_changed_are_named() {
              CREATE TRIGGER event_delete_guard BEFORE DELETE ON event WHEN 0 BEGIN SELECT RAISE(ABORT, 'no'); END;",
         )
         .unwrap();
-    assert_eq!(verify(&store).findings, [told("event_delete_guard", "was changed")]);
+    assert_eq!(verify(&store).findings, [finding("event_delete_guard", "was changed")]);
 }
 
 #[test]
-fn a_permission_that_was_left_behind_is_told() {
+fn a_leftover_permission_for_maintenance_is_reported() {
     let (scratch, store, _) = written();
     scratch.foreign().execute_batch("INSERT INTO maintenance VALUES ('mine')").unwrap();
     let what = "the table maintenance is not empty: other programs can change the log".to_owned();
     assert_eq!(verify(&store).findings, [Finding { conversation: None, sequence: None, what }]);
 }
 
-/// Places a finding names: a conversation, an event of it.
+/// The place that a finding names: a conversation, and an event of it if the finding names one.
 type Place = Option<(&'static str, Option<u64>)>;
 
 #[test]
-fn whatever_is_changed_is_found_where_it_was_changed() {
+fn every_change_is_found_at_its_place() {
     let talk = |sequence: u64| Some(("talk", Some(sequence)));
     let whole = Some(("talk", None));
     let hash = "its hash does not follow";
@@ -222,7 +223,7 @@ fn whatever_is_changed_is_found_where_it_was_changed() {
         ("UPDATE event SET action_id = 'x' WHERE id = 'd'", talk(3), "column action_id does"),
         ("UPDATE event SET llm_response_id = 'x' WHERE id = 'c'", talk(2), "column llm_response_id does"),
         ("UPDATE event SET tool_name = CAST(x'ff' AS TEXT) WHERE id = 'c'", talk(2), "column tool_name does"),
-        // A payload that was taken out keeps its hash; nobody takes one out yet.
+        // The event is marked as redacted with a digest that is not the digest of its payload.
         (
             "UPDATE event SET redacted_digest = (SELECT digest FROM blob LIMIT 1), payload = '{}' WHERE id = 'c'",
             talk(2),
@@ -322,7 +323,7 @@ fn whatever_is_changed_is_found_where_it_was_changed() {
 }
 
 #[test]
-fn a_payload_that_claims_to_have_been_taken_out_is_told() {
+fn a_payload_that_is_falsely_marked_as_redacted_is_reported() {
     let (scratch, store, talk) = written();
     let digest = annals::chain::Digest::of(command("c", "call", "ls").payload().as_bytes());
     let db = intruder(&scratch);
@@ -338,7 +339,7 @@ fn a_payload_that_claims_to_have_been_taken_out_is_told() {
 }
 
 #[test]
-fn attachments_that_are_not_what_they_were_are_named() {
+fn changed_attachments_are_reported() {
     for (sql, what) in [
         (
             "UPDATE blob SET content = zeroblob(10) WHERE key = (SELECT blob FROM attachment WHERE path = 'fixture.json')",
@@ -368,7 +369,7 @@ fn attachments_that_are_not_what_they_were_are_named() {
 }
 
 #[test]
-fn one_change_is_one_finding_and_not_all_that_follow() {
+fn one_change_is_one_finding_and_not_one_for_each_later_event() {
     let (scratch, store, talk) = written();
     intruder(&scratch)
         .execute_batch("UPDATE event SET payload = replace(payload, 'hi', 'ho') WHERE id = 'b'")
@@ -384,7 +385,7 @@ fn one_change_is_one_finding_and_not_all_that_follow() {
 }
 
 #[test]
-fn a_projection_ahead_of_the_log_is_told() {
+fn a_projection_ahead_of_the_log_is_reported() {
     let (scratch, store, _) = written();
     scratch.foreign().execute_batch("UPDATE projection SET position = 999 WHERE name = 'usage'").unwrap();
     let what = "projection usage is ahead of the log; rebuild it".to_owned();
@@ -392,7 +393,7 @@ fn a_projection_ahead_of_the_log_is_told() {
 }
 
 #[test]
-fn a_conversation_that_grows_meanwhile_is_no_finding() {
+fn a_conversation_that_grows_during_verification_is_no_finding() {
     let scratch = Scratch::new();
     let store = Store::open_with(scratch.database(), &still()).unwrap();
     let talk = conversation("talk");
@@ -411,7 +412,7 @@ fn a_conversation_that_grows_meanwhile_is_no_finding() {
 }
 
 #[test]
-fn times_before_the_clock_began_are_kept() {
+fn times_before_1970_are_kept() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     for (id, time) in
@@ -426,7 +427,7 @@ fn times_before_the_clock_began_are_kept() {
 }
 
 #[test]
-fn projections_that_nobody_touched_say_what_the_log_says() {
+fn unchanged_projections_agree_with_the_log() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     for golden in ["conversations", "corrupt", "legacy"] {
@@ -440,7 +441,7 @@ fn projections_that_nobody_touched_say_what_the_log_says() {
 }
 
 #[test]
-fn a_projection_that_drifted_is_named_with_its_place() {
+fn a_projection_that_differs_from_the_log_is_reported_with_its_place() {
     let talk = |sequence: u64| Some(("talk", Some(sequence)));
     for (sql, place, what) in [
         (
@@ -484,14 +485,14 @@ fn a_projection_that_drifted_is_named_with_its_place() {
         assert!(finding.what.contains(what), "{sql}: {finding:?}");
         let found = finding.conversation.as_ref().map(|id| (id.as_str(), finding.sequence.map(|at| at.0)));
         assert_eq!(found, place, "{sql}: {finding:?}");
-        // What it says is true.
+        // The advice of the finding is right.
         store.rebuild(&[], &mut |_| ()).unwrap();
         assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, [], "{sql}");
     }
 }
 
 #[test]
-fn a_projection_that_could_not_read_on_is_no_finding() {
+fn a_projection_that_is_behind_the_log_is_a_note_and_no_finding() {
     let (scratch, store, talk) = written();
     store.catch_up().unwrap();
     store.append(&talk, Expected::Any, &[said("later", "more")]).unwrap();
@@ -507,14 +508,14 @@ fn a_projection_that_could_not_read_on_is_no_finding() {
     );
 }
 
-/// Changes of several rows at once, as somebody would make them who knows the tables but not the secret of
-/// SHA-256: each is told by what it was.
+/// Changes several rows at once, as a forger could who knows the tables but cannot find fitting hashes. The finding
+/// names the kind of each change.
 #[test]
-fn the_way_in_which_a_log_was_changed_is_named() {
+fn a_finding_names_the_kind_of_change() {
     const COLUMNS: &str = "conversation, id, kind, source, timestamp, parent_id, tool_call_id, action_id, \
          llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload";
     let renumber = |from: u64, step: i64| {
-        // By way of negative numbers, because sequences are unique at every moment.
+        // Uses negative numbers first, because sequences must be unique at every moment.
         format!(
             "UPDATE event SET sequence = -sequence - 1000 WHERE conversation = 1 AND sequence >= {from};
              UPDATE event SET sequence = -sequence - 1000 + {step} WHERE conversation = 1 AND sequence < 0;"
@@ -572,7 +573,7 @@ fn the_way_in_which_a_log_was_changed_is_named() {
     ] {
         let (scratch, store, talk) = written();
         let db = intruder(&scratch);
-        // Without the check of the table, which an intruder can take away like a trigger.
+        // Turns off the constraints of the table, as an intruder can.
         db.pragma_update(None, "ignore_check_constraints", true).unwrap();
         db.execute_batch(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         let findings = verify(&store).findings;
@@ -588,7 +589,7 @@ fn the_way_in_which_a_log_was_changed_is_named() {
 }
 
 #[test]
-fn every_byte_of_a_payload_counts() {
+fn a_change_of_any_byte_of_a_payload_is_found() {
     let (scratch, store, talk) = written();
     let payload = command("c", "call", "ls").payload().to_owned();
     let db = intruder(&scratch);
@@ -605,19 +606,19 @@ fn every_byte_of_a_payload_counts() {
 }
 
 #[test]
-fn a_tree_that_came_in_broken_is_a_note() {
+fn an_imported_broken_tree_is_a_note() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     Importer::new(&store, Default::default()).import(&folder::golden("corrupt"), &mut |_| ()).unwrap();
     let seen = verify(&store);
     assert_eq!(seen.findings, []);
-    let told: Vec<&str> = seen.notes.iter().map(|note| note.what.as_str()).collect();
-    assert!(told.iter().any(|what| what.ends_with("is not in the log")), "{told:?}");
-    assert!(told.iter().any(|what| what.contains("a circle")), "{told:?}");
+    let notes: Vec<&str> = seen.notes.iter().map(|note| note.what.as_str()).collect();
+    assert!(notes.iter().any(|what| what.ends_with("is not in the log")), "{notes:?}");
+    assert!(notes.iter().any(|what| what.contains("a circle")), "{notes:?}");
 }
 
 #[test]
-fn a_schema_that_is_not_ours_any_more_is_told() {
+fn changes_of_the_schema_are_reported() {
     let of_the_file = |what: &str| Finding { conversation: None, sequence: None, what: what.into() };
     for (sql, finding) in [
         (

@@ -1,4 +1,4 @@
-//! Views and condensers, against what the real SDK answered (`tests/golden/views`), and their properties.
+//! Compares views and condensers with those of the real SDK (`tests/golden/views`), and tests their properties.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ fn tree(events: &[Event]) -> Tree {
     tree
 }
 
-/// The branch of a case: the way to its leaf where it names one, else all of its events.
+/// Returns the branch of a case: the path to its leaf if it names one, otherwise all of its events.
 fn branch(case: &Value) -> Result<Vec<Event>, TreeError> {
     let events = events(case);
     match case["leaf"].as_str() {
@@ -70,7 +70,7 @@ fn every_event_of_a_golden_view_is_the_same() {
         let mut found: Vec<Value> =
             view.events().map(|event| serde_json::from_str(&event.dump()).unwrap()).collect();
         for (wanted, found) in wanted.iter_mut().zip(&mut found) {
-            // The reference gives a summary the time of asking.
+            // The reference gives a summary the current time.
             if wanted["timestamp"] == "<generated>" {
                 wanted["timestamp"] = found["timestamp"].take();
                 found["timestamp"] = wanted["timestamp"].clone();
@@ -103,7 +103,7 @@ fn every_prefix_of_a_golden_branch_has_the_same_views() {
 }
 
 #[test]
-fn a_view_that_was_reloaded_goes_on_from_there() {
+fn a_reloaded_view_can_be_continued() {
     for (name, case) in golden::cases("views") {
         let Some(places) = case["reloaded_after"].as_object() else { continue };
         let branch = branch(&case).unwrap();
@@ -117,7 +117,7 @@ fn a_view_that_was_reloaded_goes_on_from_there() {
 }
 
 #[test]
-fn a_way_that_does_not_reach_a_root_is_refused_as_in_the_reference() {
+fn a_branch_that_does_not_reach_a_root_is_refused_as_in_the_reference() {
     let mut seen = 0;
     for (name, case) in golden::cases("views").iter().filter(|(_, case)| case["error"].is_string()) {
         let error = branch(case).unwrap_err();
@@ -145,15 +145,15 @@ fn condenser(config: &Value) -> Condenser {
     }
 }
 
-/// What a condenser does with `view`, in the words of a golden case; its model answers, or fails.
+/// Runs a condenser on `view`. Returns the outcome as a golden case writes it. The case says whether the model fails.
 fn condensed(view: &View, asked: &Value) -> Value {
     let config = &asked["config"];
     let Ok(condenser) = condenser(config).checked() else { return serde_json::json!("refused") };
     let weights: Vec<u64> =
         asked["weights"].as_array().unwrap().iter().map(|w| w.as_u64().unwrap()).collect();
     let count = |length: usize| weights[..length].iter().sum();
-    let minds_tokens = !asked["limit"].is_null() || !config["max_tokens"].is_null();
-    let tokens = minds_tokens.then_some(Tokens { model_limit: asked["limit"].as_u64(), count: &count });
+    let counts_tokens = !asked["limit"].is_null() || !config["max_tokens"].is_null();
+    let tokens = counts_tokens.then_some(Tokens { model_limit: asked["limit"].as_u64(), count: &count });
     let reasons = condenser.reasons(view, tokens);
     let names = [("events", reasons.events), ("request", reasons.request), ("tokens", reasons.tokens)];
     let names: Vec<&str> = names.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
@@ -209,17 +209,20 @@ fn condensers_forget_what_the_reference_forgets() {
     assert!(seen >= 150, "only {seen} condensers");
 }
 
-/// The reference's way, step by step: each property removes what breaks it, then all are asked again.
+/// Enforces the properties as the reference does, step by step: the first property that is broken removes events, and
+/// then all are checked again.
 fn enforced_slowly(mut view: Vec<Event>, all: &[Event]) -> Vec<Event> {
     loop {
-        let doomed = [twice(&view), torn_batches(&view, all), alone(&view), torn_loops(&view, all)]
-            .into_iter()
-            .find(|doomed| !doomed.is_empty());
+        let doomed =
+            [duplicate_answers(&view), torn_batches(&view, all), unpaired(&view), torn_loops(&view, all)]
+                .into_iter()
+                .find(|doomed| !doomed.is_empty());
         let Some(doomed) = doomed else { return view };
         view.retain(|event| !doomed.contains(event.id().as_str()));
     }
 }
 
+/// Returns the id of the call that an event answers. `None` if it answers no call.
 fn answered(event: &Event) -> Option<String> {
     let call = match event {
         Event::Observation(answer) => &answer.tool_call_id,
@@ -234,7 +237,7 @@ fn id(event: &Event) -> String {
     event.id().as_str().to_owned()
 }
 
-fn twice(view: &[Event]) -> HashSet<String> {
+fn duplicate_answers(view: &[Event]) -> HashSet<String> {
     let mut seen = HashSet::new();
     view.iter().filter(|event| answered(event).is_some_and(|call| !seen.insert(call))).map(id).collect()
 }
@@ -258,18 +261,18 @@ fn torn_batches(view: &[Event], all: &[Event]) -> HashSet<String> {
         .collect()
 }
 
-fn alone(view: &[Event]) -> HashSet<String> {
+fn unpaired(view: &[Event]) -> HashSet<String> {
     let answers: HashSet<String> = view.iter().filter_map(answered).collect();
     let called = |event: &Event| match event {
         Event::Action(action) => Some(action.tool_call_id.to_string()),
         _ => None,
     };
     let calls: HashSet<String> = view.iter().filter_map(called).collect();
-    let lonely = |event: &&Event| {
+    let is_unpaired = |event: &&Event| {
         answered(event).is_some_and(|call| !calls.contains(&call))
             || called(event).is_some_and(|call| !answers.contains(&call))
     };
-    view.iter().filter(lonely).map(id).collect()
+    view.iter().filter(is_unpaired).map(id).collect()
 }
 
 fn torn_loops(view: &[Event], all: &[Event]) -> HashSet<String> {
@@ -294,7 +297,7 @@ fn torn_loops(view: &[Event], all: &[Event]) -> HashSet<String> {
     torn.flat_map(|members| members.intersection(&present).cloned().collect::<Vec<_>>()).collect()
 }
 
-/// The live view, step by step, on a plain list.
+/// Computes the live view step by step on a plain list.
 fn folded_slowly(branch: &[Event]) -> Vec<Event> {
     let mut view: Vec<Event> = Vec::new();
     for event in branch {
@@ -315,7 +318,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_view_is_what_the_slow_way_gives(steps in steps(60)) {
+    fn a_view_equals_the_slow_computation(steps in steps(60)) {
         let branch = Log::of(&steps).branch();
         let live = View::live(&branch);
         let slow = folded_slowly(&branch);
@@ -329,7 +332,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_enforced_stays_enforced(steps in steps(60)) {
+    fn enforcing_a_second_time_changes_nothing(steps in steps(60)) {
         let branch = Log::of(&steps).branch();
         let mut history = History::new();
         branch.iter().for_each(|event| history.apply(event));
@@ -340,7 +343,7 @@ proptest! {
     }
 
     #[test]
-    fn any_log_with_ids_that_come_again_can_be_folded(steps in steps(40), again in prop::collection::vec(any::<usize>(), 1..5)) {
+    fn a_log_with_repeated_ids_equals_the_slow_computation(steps in steps(40), again in prop::collection::vec(any::<usize>(), 1..5)) {
         let mut events = Log::of(&steps).events;
         for which in again {
             let event = events[which % events.len()].clone();
@@ -357,7 +360,7 @@ proptest! {
     }
 
     #[test]
-    fn forgetting_between_two_cuts_breaks_nothing(steps in steps(50), from: usize, to: usize) {
+    fn forgetting_between_two_cuts_breaks_no_property(steps in steps(50), from: usize, to: usize) {
         let view = View::reloaded(&Log::of(&named_apart(steps)).branch());
         let cuts: Vec<usize> = view.indices().iter().collect();
         let (from, to) = (cuts[from % cuts.len()], cuts[to % cuts.len()]);
@@ -394,8 +397,8 @@ proptest! {
     }
 }
 
-/// Turns `number` of a log whose batches and tool loops hang together from end to end: each reply's second call is
-/// answered within the next one's loop.
+/// Returns a log of `turns` turns in which each batch and tool loop depends on the next: the second call of each reply
+/// is answered after the calls of the next reply.
 fn chained(turns: usize) -> Vec<Event> {
     let action = |id: String, call: String, response: String, thinking: &str| {
         format!(
@@ -431,18 +434,18 @@ fn chained(turns: usize) -> Vec<Event> {
 }
 
 #[test]
-fn a_removal_that_reaches_over_the_whole_log_costs_one_pass() {
-    // The last call awaits its answer, and with it falls everything before, one after the other.
+fn a_removal_across_the_whole_log_takes_one_pass() {
+    // The last call has no answer. Its removal causes the removal of everything before it, one event after the other.
     let log = chained(20_000);
     assert!(View::live(&log).len() > 79_000);
     assert!(View::reloaded(&log).is_empty());
     let short = chained(20);
-    let slowly = enforced_slowly(folded_slowly(&short), &short);
-    assert_eq!(View::reloaded(&short).events().cloned().collect::<Vec<_>>(), slowly);
+    let slow = enforced_slowly(folded_slowly(&short), &short);
+    assert_eq!(View::reloaded(&short).events().cloned().collect::<Vec<_>>(), slow);
 }
 
 #[test]
-fn condensations_cost_what_they_forget() {
+fn many_condensations_of_a_long_view_are_fast() {
     let mut view = View::new();
     for number in 0..40_000 {
         let message = format!(

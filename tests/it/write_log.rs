@@ -1,4 +1,4 @@
-//! The write-ahead log stays bounded while others read, and a reader that pins it is named.
+//! The write-ahead log stays bounded while other threads read, and a reader that pins it is reported.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,14 +11,14 @@ use crate::support::{Scratch, assert_sound, conversation, still};
 
 const BOUND: u64 = 4 << 20;
 
-/// What a transaction of these tests adds, at the most.
+/// The number of bytes that each test appends first.
 const STEP: u64 = 1 << 20;
 
 fn bounded() -> Options {
     Options { write_log_bytes_max: BOUND, ..still() }
 }
 
-/// Appends until that much was written; shows the log after each append.
+/// Appends up to `bytes` bytes of text. Passes the state of the log to `seen` after each append.
 fn append(store: &Store, name: &str, bytes: u64, seen: &mut dyn FnMut(WriteLog)) {
     let text = "many words ".repeat(24_000);
     let talk = conversation("talk");
@@ -29,7 +29,7 @@ fn append(store: &Store, name: &str, bytes: u64, seen: &mut dyn FnMut(WriteLog))
 }
 
 #[test]
-fn six_readers_without_a_pause_do_not_let_it_grow() {
+fn the_log_stays_bounded_while_six_readers_read_without_a_pause() {
     let scratch = Scratch::new();
     let store = Store::open_with(scratch.database(), &bounded()).unwrap();
     let talk = conversation("talk");
@@ -54,20 +54,21 @@ fn six_readers_without_a_pause_do_not_let_it_grow() {
     });
     assert!(pages.load(Ordering::Relaxed) > 6);
     assert!(longest > BOUND / 8, "the log was never used");
-    // A reader that the machine lets wait for longer than the writer does costs another few MiB, not more and more.
+    // If the system delays a reader for longer than the writer waits, the log grows by a few MiB, but not more and
+    // more.
     assert!(longest <= 8 * BOUND, "it grew to {longest}");
     assert_sound(&store);
 }
 
 #[test]
-fn a_reader_that_does_not_end_is_named_until_it_does() {
-    const TEST: &str = "write_log::a_reader_that_does_not_end_is_named_until_it_does";
+fn a_reader_that_does_not_end_is_reported_until_it_ends() {
+    const TEST: &str = "write_log::a_reader_that_does_not_end_is_reported_until_it_ends";
     if let Some(role) = child::role() {
         let db = rusqlite::Connection::open(role.database).unwrap();
         db.execute_batch("BEGIN").unwrap();
         let count: i64 = db.query_row("SELECT count(*) FROM event", [], |row| row.get(0)).unwrap();
         child::report(&format!("{count} {}", std::process::id()));
-        // Until the parent ends it.
+        // Waits until the parent ends this process.
         loop {
             std::thread::park();
         }
@@ -76,8 +77,8 @@ fn a_reader_that_does_not_end_is_named_until_it_does() {
     let store = Store::open_with(scratch.database(), &bounded()).unwrap();
     append(&store, "first", STEP, &mut |log| assert_eq!(log.warning(), None));
     let mut reader = Running::start(child::command(TEST, "reader", &scratch.database()));
-    let told = reader.take_lines().next().unwrap();
-    let process = told.rsplit(' ').next().unwrap();
+    let line = reader.take_lines().next().unwrap();
+    let process = line.rsplit(' ').next().unwrap();
     append(&store, "more", 2 * BOUND, &mut |_| ());
     let log = store.write_log();
     assert!(log.is_pinned() && log.pinned_since.is_some() && log.bytes > BOUND, "{log:?}");
@@ -87,7 +88,7 @@ fn a_reader_that_does_not_end_is_named_until_it_does() {
         assert!(log.readers.iter().any(|reader| reader.process.to_string() == process), "{process}: {log:?}");
         assert!(warning.contains(process), "{warning}");
     }
-    // Another store of the file, which has not written, says so too.
+    // Another store on the file, which has not written, reports it too.
     let other = Store::open_with(scratch.database(), &Options { read_only: true, ..bounded() }).unwrap();
     assert!(other.write_log().is_pinned(), "{:?}", other.write_log());
     drop(reader);

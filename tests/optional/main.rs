@@ -1,6 +1,6 @@
-//! What features that are off by default add: `cargo test --all-features --test optional`.
+//! Tests of features that are off by default: `cargo test --all-features --test optional`.
 //!
-//! A program of its own, so that the whole suite is not compiled once more for a few tests.
+//! This is a separate program, so that the whole suite is not compiled once more for a few tests.
 
 #[path = "../it/support/mod.rs"]
 #[allow(dead_code, reason = "shared with a suite that uses all of it")]

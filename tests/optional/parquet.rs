@@ -1,4 +1,4 @@
-//! Parquet, read by the library that others read it with.
+//! Parquet files, read with the `parquet` crate.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::{Scratch, all_events, folder::golden, still};
 
 #[test]
-fn parquet_has_the_rows_of_the_lines_and_of_the_log() {
+fn parquet_files_have_the_same_rows_as_the_lines_and_the_log() {
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::record::RowAccessor as _;
 

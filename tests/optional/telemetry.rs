@@ -1,10 +1,18 @@
-//! What a collector of OpenTelemetry is told.
+//! What Annals sends to a collector of OpenTelemetry.
 
-use annals::server::Config;
+use std::sync::Arc;
+
+use annals::Expected;
+use annals::server::{App, Config, Undelivered, serve};
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 
 use crate::support::caller::{Served, model_runs, until};
+use crate::support::events::{answered, said};
 use crate::support::model_server::{Answer, Content, ModelServer};
+use crate::support::{Scratch, conversation};
 
 fn spans(collector: &ModelServer) -> Vec<Value> {
     let mut all = Vec::new();
@@ -23,9 +31,9 @@ fn attribute<'a>(span: &'a Value, name: &str) -> Option<&'a Value> {
     attributes.iter().find(|one| one["key"] == name).map(|one| &one["value"])
 }
 
-/// The first answer is a refusal: what it was sent comes again.
+/// The collector rejects the first request, so its spans are sent again.
 #[tokio::test]
-async fn turns_replies_and_tool_calls_are_told_and_nothing_of_what_was_said() {
+async fn turns_replies_and_tool_calls_are_sent_without_the_text_of_the_conversation() {
     let refused = std::iter::once(Answer::error(503, "come back later"));
     let taken = (0..20).map(|_| Answer::of(Content::Text("{}".into())));
     let collector = ModelServer::start(refused.chain(taken));
@@ -60,4 +68,37 @@ async fn turns_replies_and_tool_calls_are_told_and_nothing_of_what_was_said() {
         assert!(!seen.text.contains("private"), "{}", seen.text);
         assert!(seen.text.contains("annals"));
     }
+}
+
+/// The collector rejects everything, including the last attempt at the end.
+#[tokio::test]
+async fn undelivered_spans_are_counted_when_the_server_has_ended() {
+    let (scratch, collector) = (Scratch::new(), ModelServer::start([]));
+    let store = scratch.open();
+    let config = Config {
+        telemetry: Some(collector.url()),
+        conversations_dir: scratch.path("conversations"),
+        settings_dir: scratch.path("settings"),
+        ..Config::default()
+    };
+    let app = Arc::new(App::new(store.clone(), config).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(serve(listener, Arc::clone(&app), async { drop(stopped.await) }));
+    // Telemetry starts before the first request is answered. It sends only events that are appended after its start.
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET /health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream.read_to_end(&mut Vec::new()).await.unwrap();
+    store
+        .append(&conversation("c"), Expected::Any, &[said("asked", "Go"), answered("told", "Done.")])
+        .unwrap();
+    collector.arrived(1).await;
+    assert_eq!(app.undelivered(), None);
+    drop(stop);
+    task.await.unwrap().unwrap();
+    let undelivered = app.undelivered().expect("something was lost");
+    assert_eq!(undelivered, Undelivered { spans: 1, events: Some(0) });
+    assert!(undelivered.to_string().contains("did not get 1 span;"), "{undelivered}");
 }

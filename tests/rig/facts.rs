@@ -1,4 +1,4 @@
-//! What a store holds, told as text: everything but times and what differs from one run to the next.
+//! The content of a store as text, without times and without anything that differs between two runs.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,14 +7,15 @@ use std::time::Duration;
 use annals::store::{EventQuery, Order};
 use annals::{Error, Options, Store};
 
-/// Options under which no thread moves projections unasked, and one connection reads, so that one run is as the next.
+/// Options without the thread that moves projections and with one reading connection, so that all runs are alike.
 pub fn still() -> Options {
-    // A disk that fails for good is waited for as long as a lock is: where every call fails in turn, ten seconds are long.
+    // The store waits for a failing disk as long as for a lock. The rig lets every call fail in turn, so ten seconds
+    // would be too long.
     let busy_timeout = Duration::from_secs(3);
     Options { follow_projections: false, pool_size: 1, busy_timeout, ..Options::default() }
 }
 
-/// What a store holds.
+/// Returns the content of a store as text.
 pub fn facts(store: &Store) -> Result<String, Error> {
     let mut text = String::new();
     let mut after = None;
@@ -88,32 +89,32 @@ fn hash(text: &str) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// What the file at `path` holds, opened as a program would that comes after a crash. Before anything else it is held
-/// to be sound: every chain, every projection against a rebuild, and one more append.
+/// Opens the file at `path` like the next program after a crash, and returns its content as text. An error if the file
+/// is not sound: a chain, a projection that differs from a rebuild, or one more append that fails.
 pub fn examine(path: &Path) -> Result<String, String> {
-    let told = |doing: &'static str| move |error: Error| format!("{doing}: {error:?}");
-    let store = Store::open_with(path, &still()).map_err(told("opening"))?;
-    let text = facts(&store).map_err(told("reading"))?;
+    let failed = |action: &'static str| move |error: Error| format!("{action}: {error:?}");
+    let store = Store::open_with(path, &still()).map_err(failed("opening"))?;
+    let text = facts(&store).map_err(failed("reading"))?;
     assert_sound(&store)?;
-    append_after(&store, "the rig looked").map_err(told("one more append"))?;
+    append_after(&store, "the rig looked").map_err(failed("one more append"))?;
     Ok(text)
 }
 
-/// Says what is not sound.
+/// Returns an error that names what is not sound.
 pub fn assert_sound(store: &Store) -> Result<(), String> {
-    let told = |doing: &'static str| move |error: Error| format!("{doing}: {error:?}");
-    let seen = store.verify(None, &mut |_| ()).map_err(told("verifying"))?;
+    let failed = |action: &'static str| move |error: Error| format!("{action}: {error:?}");
+    let seen = store.verify(None, &mut |_| ()).map_err(failed("verifying"))?;
     if !seen.findings.is_empty() {
         return Err(format!("verify finds {:?}", seen.findings));
     }
-    let seen = store.verify_projections(&mut |_| ()).map_err(told("verifying projections"))?;
+    let seen = store.verify_projections(&mut |_| ()).map_err(failed("verifying projections"))?;
     if !seen.findings.is_empty() || !seen.notes.is_empty() {
         return Err(format!("projections are not what the log says: {:?} {:?}", seen.findings, seen.notes));
     }
     Ok(())
 }
 
-/// Appends to a conversation of its own, and reads it again.
+/// Appends an event to a new conversation `id`, and reads it back.
 pub fn append_after(store: &Store, id: &str) -> Result<(), Error> {
     let id = annals::ConversationId::new(id)?;
     let event = crate::workload::said("after", "and on it goes");
@@ -123,7 +124,7 @@ pub fn append_after(store: &Store, id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the facts tell of an event, named as conversation and id.
+/// Returns whether the text of [`facts`] has an event. `event` is the conversation and the id, separated by a space.
 pub fn has_event(facts: &str, event: &str) -> bool {
     let Some((conversation, id)) = event.split_once(' ') else { return false };
     let mut within = false;

@@ -1,4 +1,4 @@
-//! Faults of single calls: whichever call of the system fails, what is answered is true, and nothing is half there.
+//! Faults of single system calls: whichever call fails, every answer of the store is true, and nothing is half written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,25 +13,25 @@ use crate::recording::{ABSENT, Recording, folder, record};
 use crate::vfs::scene::{Call, Failure, Fault, Scene};
 use crate::workload::{self, DATABASE, Stage, Workload};
 
-/// How many faults of each workload are tried where it is not said: `ANNALS_RIG_FAULTS`, or `all`.
+/// The default number of faults tried in each workload. `ANNALS_RIG_FAULTS` overrides it with a number or `all`.
 const FAULTS: usize = 12;
 
-/// So many failures of each workload are shown.
+/// The number of failures that are shown for each workload.
 const SHOWN: usize = 8;
 
-/// The conversation that is appended to once all is well again.
+/// The conversation that is appended to once the fault is over.
 const AFTER: &str = "after the fault";
 
 #[derive(Default)]
 struct Figures {
     calls: usize,
     faults: usize,
-    /// How many of them nobody noticed.
+    /// The number of faults after which no step failed.
     unnoticed: usize,
     failures: Vec<String>,
 }
 
-/// `ANNALS_RIG_FAULT`: one workload, `append`, or one fault of it, `append/120/Io/once`.
+/// Reads `ANNALS_RIG_FAULT`: one workload (`append`), or one fault of a workload (`append/120/Io/once`).
 fn only() -> Option<(String, Option<Fault>)> {
     let text = std::env::var("ANNALS_RIG_FAULT").ok()?;
     let parts: Vec<&str> = text.split('/').collect();
@@ -45,7 +45,7 @@ fn only() -> Option<(String, Option<Fault>)> {
 }
 
 #[test]
-fn whichever_call_fails_nothing_is_lost_and_nothing_is_half_there() {
+fn when_any_call_fails_nothing_is_lost_or_half_written() {
     let only = only();
     let most = match std::env::var("ANNALS_RIG_FAULTS").as_deref() {
         Ok("all") => usize::MAX,
@@ -71,8 +71,8 @@ fn whichever_call_fails_nothing_is_lost_and_nothing_is_half_there() {
     report(&done);
 }
 
-/// What `work` answers for each number below `count`. Most of a fault is a wait, for the disk, for a lock that failed,
-/// for the thread that closes a store: there are more threads than cores.
+/// Runs `work` for each number below `count` on several threads, and returns the results in order. There are more
+/// threads than cores, because a fault mostly waits: for the disk, for a failed lock, or until a store is closed.
 fn share_out<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let lanes = 4 * std::thread::available_parallelism().map_or(1, usize::from);
@@ -110,7 +110,7 @@ fn threads_that_share_a_commit_learn_of_its_failure() {
     println!("I/O faults: {rounds} while threads share commits, 0 failures");
 }
 
-/// Lets several threads append at once, with a fault, each going on whatever it is answered.
+/// Lets several threads append at once, with a fault. Each thread goes on after an error. Returns the system calls.
 fn share(base: &Path, fault: Option<Fault>) -> Result<Vec<Call>, String> {
     let (_kept, folder) = folder();
     copy(base, &folder);
@@ -134,7 +134,7 @@ fn share(base: &Path, fault: Option<Fault>) -> Result<Vec<Call>, String> {
         });
         scene.pause(true);
         append_after(&store, AFTER)
-            .map_err(|error| format!("all is well again, but an append says {error:?}"))?;
+            .map_err(|error| format!("the fault is over, but an append fails with {error:?}"))?;
         scene.pause(false);
     }
     let calls = scene.disarm();
@@ -144,9 +144,9 @@ fn share(base: &Path, fault: Option<Fault>) -> Result<Vec<Call>, String> {
         let [one, other] =
             [&name, &format!("{name}-b")].map(|name| has_event(&found, &format!("talk {name}")));
         match answer {
-            Ok(_) if !one || !other => return Err(format!("{name} was acknowledged and is lost")),
-            Err(_) if one != other => return Err(format!("{name} failed and is half there")),
-            Err(error) => judge(&name, &error)?,
+            Ok(_) if !one || !other => return Err(format!("{name} was acknowledged, but it is lost")),
+            Err(_) if one != other => return Err(format!("{name} failed, but half of it is there")),
+            Err(error) => check_error(&name, &error)?,
             Ok(_) => {}
         }
     }
@@ -154,20 +154,24 @@ fn share(base: &Path, fault: Option<Fault>) -> Result<Vec<Call>, String> {
 }
 
 #[test]
-fn a_step_that_says_it_is_done_and_is_not_is_caught() {
-    const LIES: &[workload::Step] = &[("lies", |stage| {
+fn a_step_that_reports_false_success_is_caught() {
+    const FALSE_STEP: &[workload::Step] = &[("lies", |stage| {
         let event = workload::said("lie", "never written");
         let _ = stage.store.append(&workload::id("talk"), Expected::Any, &[event]);
         Ok(())
     })];
-    let lying = Box::leak(Box::new(Workload { name: "lying", steps: LIES, ..*workload::named("append") }));
+    let lying =
+        Box::leak(Box::new(Workload { name: "lying", steps: FALSE_STEP, ..*workload::named("append") }));
     let lying = Prepared::of(lying, 60, None);
     let caught = lying.each().filter_map(|(lying, fault)| lying.fail(fault).err());
-    assert!(caught.into_iter().any(|failure| failure.contains("wanted one of")), "nothing was caught");
+    assert!(
+        caught.into_iter().any(|failure| failure.contains("wanted one of")),
+        "the false success was not caught"
+    );
 }
 
 fn report(done: &BTreeMap<&str, Figures>) {
-    println!("I/O faults: workload, calls, faults, of which nobody noticed, failures");
+    println!("I/O faults: workload, calls, faults, faults without effect, failures");
     for (name, Figures { calls, faults, unnoticed, failures }) in done {
         println!("  {name:<12} {calls:>7} {faults:>7} {unnoticed:>7} {:>5}", failures.len());
     }
@@ -175,10 +179,10 @@ fn report(done: &BTreeMap<&str, Figures>) {
     let failures: Vec<&String> = done.values().flat_map(|figures| &figures.failures).collect();
     println!("I/O faults: {all} of {} workloads, {} failures", done.len(), failures.len());
     let shown: Vec<&String> = done.values().flat_map(|figures| figures.failures.iter().take(SHOWN)).collect();
-    assert!(failures.is_empty(), "{} faults did harm; the first: {shown:#?}", failures.len());
+    assert!(failures.is_empty(), "{} faults did harm; the first ones: {shown:#?}", failures.len());
 }
 
-/// A workload whose calls are known, and what is there before it.
+/// A workload with its system calls, and the folder as it is before the workload.
 struct Prepared {
     workload: &'static Workload,
     recording: Recording,
@@ -202,7 +206,7 @@ impl Prepared {
         self.faults.iter().map(move |fault| (self, *fault))
     }
 
-    /// Lets a call fail; answers whether somebody noticed, or what harm it did.
+    /// Lets a call fail. Returns whether a step failed because of it. An error if the fault did harm.
     fn fail(&self, fault: Fault) -> Result<bool, String> {
         let noticed =
             run(self.workload, &self.recording, &self.base, Some(fault)).map(|(_, noticed)| noticed);
@@ -224,8 +228,8 @@ impl Figures {
     }
 }
 
-/// The faults to try: each call in each way it can fail, once, and from then on where it is the disk itself that fails
-/// or is full; `most` of them at random.
+/// The faults to try. Each call fails once in each way it can fail. For a failing or full disk there is also a lasting
+/// fault, from the first of several equal calls on. At most `most` faults are returned, chosen at random.
 fn faults(calls: &[Call], most: usize) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (at, call) in calls.iter().enumerate() {
@@ -245,17 +249,17 @@ fn faults(calls: &[Call], most: usize) -> Vec<Fault> {
     faults
 }
 
-/// What a run with a fault came to.
+/// The outcome of a run with a fault.
 struct Outcome {
-    /// How many steps were answered as done; opening is one.
+    /// The number of steps that succeeded. Opening the store is one.
     done: usize,
-    /// What the first step that was not said.
+    /// The first step that failed, with its error.
     error: Option<(&'static str, Error)>,
     /// Whether one more append was acknowledged on the same store.
     is_appended: bool,
 }
 
-/// Runs a workload in a folder of its own, with a fault; answers the calls, and whether somebody noticed the fault.
+/// Runs a workload in its own folder, with a fault. Returns the system calls and whether a step failed.
 fn run(
     workload: &Workload,
     recording: &Recording,
@@ -271,29 +275,29 @@ fn run(
     let calls = scene.disarm();
     drop(watching);
     if let Some((step, error)) = &outcome.error {
-        judge(step, error)?;
+        check_error(step, error)?;
     }
     for name in workload.databases {
         let found = found(&folder.join(name))?;
         let has_after = found.contains(AFTER);
         if *name == DATABASE && outcome.is_appended != has_after {
             return Err(format!(
-                "an append after the fault: acknowledged {}, there {has_after}",
+                "an append after the fault: acknowledged: {}, in the file: {has_after}",
                 outcome.is_appended
             ));
         }
-        hold(recording, name, &outcome, &without(&found, AFTER))?;
+        check_file(recording, name, &outcome, &without(&found, AFTER))?;
     }
     let left = std::fs::read_dir(&folder).expect("a folder");
     let left = left.filter_map(|entry| entry.expect("an entry").file_name().into_string().ok());
     let left: Vec<String> = left.filter(|name| name.contains(".partial")).collect();
     if !left.is_empty() {
-        return Err(format!("{left:?} are left"));
+        return Err(format!("{left:?} were left behind"));
     }
     Ok((calls, outcome.error.is_some()))
 }
 
-/// Opens, does one step after the other until one fails, ends the fault, and tries to go on.
+/// Opens the store and runs the steps until one fails. Then it ends the fault and appends once more.
 fn perform(
     workload: &Workload,
     folder: &Path,
@@ -317,7 +321,7 @@ fn perform(
     if fault.is_some() && outcome.error.is_some() {
         scene.pause(true);
         append_after(&store, AFTER).map_err(|error| {
-            format!("{:?}; all is well again, but an append says {error:?}", outcome.error)
+            format!("{:?}; the fault is over, but an append fails with {error:?}", outcome.error)
         })?;
         outcome.is_appended = true;
         scene.pause(false);
@@ -326,14 +330,14 @@ fn perform(
     Ok(outcome)
 }
 
-/// Holds an error to be no lie: no disk that fails makes a file another program's, or damaged.
-fn judge(step: &str, error: &Error) -> Result<(), String> {
+/// Checks that the error is true: a failing disk must not be reported as a damaged file or another program's file.
+fn check_error(step: &str, error: &Error) -> Result<(), String> {
     match error {
         Error::Storage { .. } | Error::DiskFull { .. } | Error::CannotOpen { .. } | Error::Io { .. } => {
             Ok(())
         }
         Error::NoRoom { .. } | Error::Busy { .. } => Ok(()),
-        error => Err(format!("{step} answers {error:?}")),
+        error => Err(format!("{step} fails with {error:?}")),
     }
 }
 
@@ -341,8 +345,8 @@ fn found(path: &Path) -> Result<String, String> {
     if path.exists() { examine(path) } else { Ok(ABSENT.to_owned()) }
 }
 
-/// Holds a file to hold what was answered, or that and what was being done: of what failed all or nothing.
-fn hold(recording: &Recording, name: &str, outcome: &Outcome, found: &str) -> Result<(), String> {
+/// Checks that a file holds every acknowledged step. It may also hold the failed step, but only all of it.
+fn check_file(recording: &Recording, name: &str, outcome: &Outcome, found: &str) -> Result<(), String> {
     let marks = recording.marks();
     let held = &recording.held[name];
     let point = |steps: usize| steps.checked_sub(1).map_or(0, |step| marks[step]);
@@ -352,7 +356,7 @@ fn hold(recording: &Recording, name: &str, outcome: &Outcome, found: &str) -> Re
         None => held.len(),
     };
     let mut may: Vec<&str> = held[first..last].iter().map(|held| &*held.facts).collect();
-    // What gets its name beside the engine is in no image: it is there, whole, or not.
+    // A file that is renamed without the engine is in no image. It is either complete or absent.
     if outcome.done + 1 >= marks.len() {
         may.push(&recording.last[name]);
     }
@@ -365,7 +369,7 @@ fn hold(recording: &Recording, name: &str, outcome: &Outcome, found: &str) -> Re
     Err(format!("{:?}, and {name} holds {found}\nwanted one of {may:#?}", outcome.error))
 }
 
-/// The facts without those of a conversation, and of the numbers that depend on it.
+/// The facts without those of a conversation.
 fn without(facts: &str, conversation: &str) -> String {
     let mut within = false;
     let lines = facts.lines().filter(|line| {

@@ -1,7 +1,7 @@
-//! The rig: what the store promises, held against faults and against chance, for as long as one lets it run.
+//! The rig tests the promises of the store under injected faults and random operations, for as long as it may run.
 //!
-//! Sizes come from the environment (`ANNALS_RIG_…`): small by default, large in `.ci/run`. What fails prints a
-//! line that replays it. `docs/reliability.md` says what is tested here and what for.
+//! Sizes come from the environment (`ANNALS_RIG_…`): small by default, large in `.ci/run`. A failure prints a
+//! line that replays it. `docs/reliability.md` says what is tested here and why.
 
 mod facts;
 mod io;

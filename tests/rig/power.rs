@@ -1,4 +1,4 @@
-//! Power cuts: whatever a disk may have left, nothing that was acknowledged is lost and nothing is half there.
+//! Power cuts: whatever the disk may contain afterwards, no acknowledged event is lost and no commit is stored partly.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -14,16 +14,16 @@ use crate::vfs::disk::{Fate, Image};
 use crate::vfs::scene::Op;
 use crate::workload::{self, DATABASE, Workload};
 
-/// How many images there are where it is not said: `ANNALS_RIG_IMAGES`.
+/// The default number of images. `ANNALS_RIG_IMAGES` sets another number.
 const IMAGES: usize = 500;
 
-/// A workload that writes much has so many at most: each is as large as all that it wrote.
+/// A large workload gets its quota of images divided by this number, because each image is as large as its writes.
 const LARGE_IMAGES_SHARE: usize = 16;
 
-/// So often more cuts are tried where too many left what another had left.
+/// The maximum number of rounds. More rounds of cuts are tried if too many images equal another image.
 const ROUNDS_MAX: u64 = 16;
 
-/// One cut: after so many operations, with this fate, for the so manieth time.
+/// One power cut: the number of operations before it, the index of its fate, and its round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cut {
     point: usize,
@@ -37,21 +37,21 @@ struct Figures {
     images: usize,
     same: usize,
     failures: Vec<String>,
-    /// The first images that failed, by what makes them again.
+    /// The first images that failed, each with the seed that makes it again.
     kept: Vec<(String, Image)>,
 }
 
-/// So many images that failed are kept of each workload.
+/// The number of failed images that are kept of each workload.
 const KEPT: usize = 4;
 
-/// `ANNALS_RIG_SEED`: the seed of a run, `7`, or one image of it, `7/append/120/5/0`.
+/// The value of `ANNALS_RIG_SEED`: the seed of a run (`7`), or one image of it (`7/append/120/5/0`).
 struct Seed {
     seed: u64,
     only: Option<(String, Cut)>,
 }
 
 impl Seed {
-    fn given() -> Self {
+    fn from_environment() -> Self {
         let text = std::env::var("ANNALS_RIG_SEED").unwrap_or_else(|_| "1".to_owned());
         let mut parts = text.split('/');
         let number = |parts: &mut std::str::Split<'_, char>| -> Option<u64> { parts.next()?.parse().ok() };
@@ -73,18 +73,18 @@ impl Seed {
 }
 
 #[test]
-fn whatever_a_power_cut_leaves_opens_with_all_that_was_acknowledged() {
+fn after_any_power_cut_all_acknowledged_events_are_there() {
     let images = std::env::var("ANNALS_RIG_IMAGES").map_or(IMAGES, |text| text.parse().expect("a number"));
-    let seed = Seed::given();
+    let seed = Seed::from_environment();
     let workloads: Vec<&Workload> = workload::all()
         .filter(|workload| seed.only.as_ref().is_none_or(|(name, _)| name == workload.name))
-        // What only reads leaves nothing to be lost.
+        // A workload that only reads has nothing to lose.
         .filter(|workload| workload.name != "read")
         .filter(|workload| !workload.is_large || images > IMAGES || seed.only.is_some())
         .collect();
     assert!(!workloads.is_empty(), "ANNALS_RIG_SEED names no workload");
     let quota = images.div_ceil(workloads.iter().filter(|workload| !workload.is_large).count().max(1));
-    // Some leave fewer images that differ from one another than is asked of each.
+    // Some workloads leave fewer distinct images than their quota, so every quota is an eighth larger.
     let quota = quota + quota.div_ceil(8);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let lanes = std::thread::available_parallelism().map_or(1, usize::from);
@@ -109,7 +109,7 @@ fn an_answer_that_comes_before_the_sync_is_caught() {
     let figures = cut_power(&lying, 60, &Seed { seed: 1, only: None });
     assert!(
         figures.failures.iter().any(|failure| failure.contains("acknowledged and lost")),
-        "nothing was caught"
+        "no lost event was found"
     );
     let figures = cut_power(normal, 60, &Seed { seed: 1, only: None });
     assert!(figures.failures.is_empty(), "{:#?}", figures.failures);
@@ -132,15 +132,11 @@ fn report(done: &BTreeMap<&str, Figures>, seed: &Seed, wanted: usize) {
     let failures: Vec<&String> = done.values().flat_map(|figures| &figures.failures).collect();
     println!("power cuts: {all} images of {} workloads, {} failures {kinds:?}", done.len(), failures.len());
     let shown: Vec<&&String> = failures.iter().take(12).collect();
-    assert!(
-        failures.is_empty(),
-        "{} images are not what they should be; the first: {shown:#?}",
-        failures.len()
-    );
-    assert!(all >= wanted, "only {all} images differ from one another, {wanted} were wanted");
+    assert!(failures.is_empty(), "{} images failed; the first: {shown:#?}", failures.len());
+    assert!(all >= wanted, "only {all} images are distinct, {wanted} were requested");
 }
 
-/// Cuts the power of a workload so that about `quota` different images are left, and looks at each.
+/// Cuts the power of a workload until there are about `quota` distinct images, and checks each of them.
 fn cut_power(workload: &Workload, quota: usize, seed: &Seed) -> Figures {
     let recording = record(workload);
     let (_kept, folder) = folder();
@@ -166,7 +162,7 @@ fn cut_power(workload: &Workload, quota: usize, seed: &Seed) -> Figures {
             }
             figures.images += 1;
             for name in workload.databases {
-                if let Err(what) = hold(workload, &recording, cut.point, name, look(&folder, &image, name)) {
+                if let Err(what) = check(workload, &recording, cut.point, name, look(&folder, &image, name)) {
                     let replay =
                         format!("{}/{}/{}/{}/{}", seed.seed, workload.name, cut.point, cut.fate, cut.round);
                     if figures.kept.len() < KEPT {
@@ -185,7 +181,7 @@ fn cut_power(workload: &Workload, quota: usize, seed: &Seed) -> Figures {
     figures
 }
 
-/// About `count` cuts, in the order of their points. The first round has what is lost right after each answer.
+/// Returns about `count` cuts, in the order of their points. The first round also has a cut right after each answer.
 fn cuts(recording: &Recording, points: &[usize], count: usize, round: u64, seed: u64) -> Vec<Cut> {
     let mut random = Random::new(seed ^ (round << 32));
     let mut cuts = BTreeSet::new();
@@ -193,7 +189,7 @@ fn cuts(recording: &Recording, points: &[usize], count: usize, round: u64, seed:
         cuts.extend(recording.marks().into_iter().map(|point| Cut { point, fate: 0, round }));
     }
     for number in 0..count {
-        // All along the recording, and not twice at one place before every other was visited.
+        // Spread the cuts over the whole recording. No point is cut twice before its neighbours were cut once.
         let stratum = number * points.len() / count;
         let width = (points.len() / count).max(1) as u64;
         let point = points[(stratum + random.below(width) as usize).min(points.len() - 1)];
@@ -203,8 +199,8 @@ fn cuts(recording: &Recording, points: &[usize], count: usize, round: u64, seed:
     cuts.into_iter().collect()
 }
 
-/// Holds what was found in an image to be what may be there.
-fn hold(
+/// Checks that an image has only content that it may have.
+fn check(
     workload: &Workload,
     recording: &Recording,
     point: usize,
@@ -248,11 +244,11 @@ fn digest(image: &Image) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// Keeps the files of an image that failed, beside what cargo builds.
+/// Keeps the files of a failed image in cargo's folder for build results.
 fn keep(replay: &str, image: &Image) {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("rig").join(replay.replace('/', "-"));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
     for (name, content) in image {
-        std::fs::write(folder.join(name), content).expect("written");
+        std::fs::write(folder.join(name), content).expect("the file can be written");
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same for the same seed (xorshift64*).
+//! Pseudo-random numbers (xorshift64*). The same seed gives the same numbers.
 
 pub struct Random(u64);
 
@@ -16,7 +16,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// From 0 to `bound`, that one excluded.
+    /// Returns a number that is less than `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 16) % bound
     }

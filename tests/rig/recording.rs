@@ -1,4 +1,4 @@
-//! A workload as it was watched once: what was there, every change of a file, and what the store held after each commit.
+//! A recorded run of a workload: the initial files, every change of a file, and the store's content after each commit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::vfs::disk::{Disk, Fate, Image};
 use crate::vfs::scene::{FileId, Op, Scene};
 use crate::workload::{DATABASE, Stage, Workload};
 
-/// The file is not there.
+/// The content that stands for a missing file.
 pub const ABSENT: &str = "absent";
 
-/// What a file of the workload held from an operation on.
+/// The content of a file of the workload from an operation on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// How many operations had been made by then.
+    /// The number of operations up to then.
     pub point: usize,
     pub facts: String,
 }
@@ -27,13 +27,14 @@ pub struct Recording {
     pub base: Image,
     names: BTreeMap<String, FileId>,
     pub ops: Vec<Op>,
-    /// For each file that is compared: what it held, in the order of its commits.
+    /// For each compared file: its content after each commit, in the order of the commits.
     pub held: BTreeMap<&'static str, Vec<Held>>,
-    /// What each of them holds in the end, in the folder itself.
+    /// The final content of each compared file, read from the folder itself.
     pub last: BTreeMap<&'static str, String>,
 }
 
-/// A folder for what the rig writes: in memory where the system has such a place, because millions of pages go there.
+/// Makes a folder for the rig's files. It is in memory if the system allows that, because the rig writes millions of
+/// pages.
 pub fn folder() -> (TempDir, PathBuf) {
     let memory = Path::new("/dev/shm");
     let folder = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).expect("a temporary folder");
@@ -41,7 +42,7 @@ pub fn folder() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Runs a workload once, and watches.
+/// Runs a workload once and records it.
 pub fn record(workload: &Workload) -> Recording {
     let (_kept, folder) = folder();
     workload.prepare(&folder);
@@ -49,16 +50,16 @@ pub fn record(workload: &Workload) -> Recording {
     let scene = &*watching.0;
     let base = scene.record();
     let names = scene.files();
-    let mut said = Vec::new();
+    let mut reported = Vec::new();
     {
         let store = Store::open_with(folder.join(DATABASE), &(workload.options)()).expect("opening");
         scene.mark(None);
-        said.push(facts(&store).expect("reading"));
+        reported.push(facts(&store).expect("reading"));
         for (name, step) in workload.steps {
             let stage = Stage { folder: &folder, store: &store, scene };
             step(&stage).unwrap_or_else(|error| panic!("{}: {name}: {error:?}", workload.name));
             scene.mark(None);
-            said.push(facts(&store).expect("reading"));
+            reported.push(facts(&store).expect("reading"));
         }
     }
     let ops = scene.take();
@@ -75,10 +76,10 @@ pub fn record(workload: &Workload) -> Recording {
             };
             recording.last.insert(name, last);
         }
-        // What the file is found to hold after a step is what the store said it held.
-        for (mark, said) in recording.marks().into_iter().zip(&said) {
+        // After each step, the file must hold the content that the store reported.
+        for (mark, reported) in recording.marks().into_iter().zip(&reported) {
             let held = recording.held_at(DATABASE, mark);
-            assert_eq!(&held.facts, said, "{}: at {mark}", workload.name);
+            assert_eq!(&held.facts, reported, "{}: at {mark}", workload.name);
         }
     }
     recording
@@ -89,7 +90,8 @@ impl Recording {
         Disk::new(&self.base, &self.names, &self.ops)
     }
 
-    /// Where the power is cut: anywhere, and in a large recording while something is moved into the file.
+    /// The points at which the power is cut: all points, or in a large recording only those at which pages are moved
+    /// into the database file.
     pub fn points(&self, workload: &Workload) -> Vec<usize> {
         if !workload.is_large {
             return (0..=self.ops.len()).collect();
@@ -100,24 +102,28 @@ impl Recording {
         let points: Vec<usize> = (0..self.ops.len()).filter(|point| is_moved(&self.ops[*point])).collect();
         let answered = self.marks().last().copied().unwrap_or(0);
         let meanwhile = points.partition_point(|point| *point < answered);
-        assert!(meanwhile > 1000, "{}: only {meanwhile} pages were moved while it went on", workload.name);
+        assert!(
+            meanwhile > 1000,
+            "{}: only {meanwhile} pages were moved while the workload ran",
+            workload.name
+        );
         points
     }
 
-    /// After which operations all that was asked for had been answered.
+    /// The numbers of operations after which all requests had been answered.
     pub fn marks(&self) -> Vec<usize> {
         let marks = self.ops.iter().enumerate().filter(|(_, op)| matches!(op, Op::Mark { event: None }));
         marks.map(|(number, _)| number + 1).collect()
     }
 
-    /// What `name` held after so many operations.
+    /// The content of `name` after `point` operations.
     pub fn held_at(&self, name: &str, point: usize) -> &Held {
         let held = &self.held[name];
         &held[held.partition_point(|held| held.point <= point) - 1]
     }
 
-    /// What `name` may hold after a power cut before which so many operations had been begun: what was answered, or
-    /// what was committed since.
+    /// The contents that `name` may have after a power cut, if `point` operations had begun before it: the last
+    /// acknowledged content, and every content committed since. Without `is_durable`, every earlier content.
     pub fn may_hold(&self, name: &str, point: usize, is_durable: bool) -> &[Held] {
         let held = &self.held[name];
         let answered =
@@ -126,7 +132,7 @@ impl Recording {
         &held[first..held.partition_point(|held| held.point <= point)]
     }
 
-    /// What the file `name` holds after each commit.
+    /// The content of the file `name` after each commit.
     fn watch_held(&self, name: &str) -> Vec<Held> {
         let (_kept, folder) = folder();
         let mut disk = self.disk();
@@ -135,7 +141,7 @@ impl Recording {
             disk.advance(point);
             let image = disk.image(Fate::Kept, &mut Random::new(0));
             let facts = look(&folder, &image, name)
-                .unwrap_or_else(|what| panic!("{name}: a file that nothing happened to: at {point}: {what}"));
+                .unwrap_or_else(|what| panic!("{name}: an undamaged file: at {point}: {what}"));
             if held.last().is_none_or(|held| held.facts != facts) {
                 held.push(Held { point, facts });
             }
@@ -143,8 +149,8 @@ impl Recording {
         held
     }
 
-    /// How many operations there were by each commit of the file `name`: a frame of its log that ends a transaction, a
-    /// journal that goes, and whatever was answered.
+    /// The number of operations up to each commit of the file `name`. A commit is a frame of its log that ends a
+    /// transaction, the deletion of its journal, or an answer to the workload.
     fn commits(&self, name: &str) -> Vec<usize> {
         let is_log = |of: &str| of.strip_suffix("-wal") == Some(name);
         let mut logs: Vec<FileId> =
@@ -156,7 +162,7 @@ impl Recording {
                 Op::Create { name, file } if is_log(name) => logs.push(*file),
                 Op::Write { file, data, .. } if logs.contains(file) => {
                     // https://sqlite.org/fileformat2.html#walformat: a frame's header of 24 bytes, then its page; the
-                    // header's second number is not 0 where the transaction ends here.
+                    // header's second number is not 0 if the transaction ends here.
                     if std::mem::take(&mut ends) {
                         points.push(number + 1);
                     }
@@ -174,7 +180,7 @@ impl Recording {
     }
 }
 
-/// What the file `name` of an image holds, which is held to be sound.
+/// Returns the content of the file `name` of an image. An error if the file is not sound.
 pub fn look(folder: &Path, image: &Image, name: &str) -> Result<String, String> {
     if name != DATABASE && !image.contains_key(name) {
         return Ok(ABSENT.to_owned());

@@ -8,6 +8,7 @@
 //! Source: `docs/reference/acp.md`, and agentclientprotocol.com, version 1.
 
 mod failure;
+mod output;
 mod peer;
 mod settings;
 mod turn;

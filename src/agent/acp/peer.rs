@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::output::{self, Output};
 use super::{AcpError, AcpSettings};
 use crate::secret::environment;
 
@@ -30,6 +32,9 @@ const STDERR_BYTES_MAX: usize = 4096;
 
 /// The time that the program has to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long the end of the standard error of a program that has ended is waited for.
+const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The time that the program has to read a notification.
 const NOTIFY_TIMEOUT: Duration = Duration::from_millis(500);
@@ -70,14 +75,14 @@ pub struct Session {
 /// A running agent program.
 ///
 /// One task writes to the program and another reads from it. So neither a program that does not read, nor a dropped
-/// request, can block other messages for ever or cut a message in the middle.
+/// request, can block other messages for ever or cut a message in the middle. A third task waits for the program's end.
+/// So requests fail when the program has ended, also if another process keeps its output open.
 pub struct Peer {
     /// The channel to the writing task. `None` after [`close`](Self::close).
     outgoing: Mutex<Option<mpsc::Sender<Outgoing>>>,
-    child: tokio::sync::Mutex<Child>,
     shared: Arc<Shared>,
     next: AtomicU64,
-    /// Stops the writing task, even in the middle of a message.
+    /// Stops the writing task, even in the middle of a message. Kills the program.
     stop: CancellationToken,
 }
 
@@ -95,7 +100,38 @@ struct Shared {
     /// The receiver of updates. `None` between turns.
     listener: Mutex<Option<mpsc::Sender<Value>>>,
     stderr: Mutex<Vec<u8>>,
+    /// Cancelled when the standard error has been read to its end.
+    stderr_ended: CancellationToken,
+    /// The program's process group. `None` after the program has exited, because another process may have its id then.
+    group: Mutex<Option<u32>>,
+    /// Cancelled when the program has exited.
+    exited: CancellationToken,
+    /// Cancelled when the program's output has been read to its end. No request is answered any more.
     ended: CancellationToken,
+}
+
+impl Shared {
+    /// Waits until the program has exited. Then ends the processes that it has left behind.
+    async fn exit(&self, child: &mut Child) {
+        let mut exit = std::pin::pin!(child.wait());
+        std::future::poll_fn(|context| {
+            // The id is free as soon as the exit has been seen. Until the lock is released, nobody else uses the id.
+            let mut group = lock(&self.group);
+            match exit.as_mut().poll(context) {
+                Poll::Ready(_status) => {
+                    end_group(group.take());
+                    Poll::Ready(())
+                }
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await;
+    }
+
+    /// Ends the program and the processes that it has started, unless it has exited.
+    fn end_group(&self) {
+        end_group(lock(&self.group).take());
+    }
 }
 
 /// A request whose answer is awaited. It is forgotten when this is dropped.
@@ -132,7 +168,8 @@ impl Peer {
             command.spawn().map_err(|error| AcpError::Spawn(format!("cannot start {name:?}: {error}")))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
-        let (shared, stop) = (Arc::<Shared>::default(), CancellationToken::new());
+        let shared = Arc::new(Shared { group: Mutex::new(child.id()), ..Shared::default() });
+        let stop = CancellationToken::new();
         if let Some(stdin) = stdin {
             let stop = stop.clone();
             tokio::spawn(async move { stop.run_until_cancelled(write(stdin, messages)).await });
@@ -143,13 +180,8 @@ impl Peer {
         if let Some(stdout) = stdout {
             tokio::spawn(listen(outgoing.downgrade(), Arc::clone(&shared), stdout));
         }
-        Ok(Arc::new(Self {
-            outgoing: Mutex::new(Some(outgoing)),
-            child: tokio::sync::Mutex::new(child),
-            shared,
-            next: AtomicU64::new(0),
-            stop,
-        }))
+        tokio::spawn(wait(child, Arc::clone(&shared), stop.clone()));
+        Ok(Arc::new(Self { outgoing: Mutex::new(Some(outgoing)), shared, next: AtomicU64::new(0), stop }))
     }
 
     /// Introduces Annals to the program and returns the program's name and capabilities.
@@ -201,7 +233,7 @@ impl Peer {
     /// Sends a request and waits for the answer, without a timeout.
     ///
     /// # Errors
-    /// [`AcpError::Refused`] and [`AcpError::Gone`].
+    /// [`AcpError::Refused`]. [`AcpError::Gone`] as soon as the program has ended.
     pub async fn request(&self, method: &str, params: Value) -> Result<Value, AcpError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, mut answer) = oneshot::channel();
@@ -252,10 +284,8 @@ impl Peer {
     pub async fn close(&self) {
         // The writing task closes the pipe when it has written the messages that wait.
         drop(lock(&self.outgoing).take());
-        let mut child = self.child.lock().await;
-        let group = child.id();
-        let _late = tokio::time::timeout(END_TIMEOUT, child.wait()).await;
-        end_group(group);
+        let _late = tokio::time::timeout(END_TIMEOUT, self.shared.exited.cancelled()).await;
+        self.shared.end_group();
         self.stop.cancel();
     }
 
@@ -267,7 +297,7 @@ impl Peer {
     /// Returns the error that the program has ended, with the end of its standard error.
     async fn gone(&self) -> AcpError {
         // Standard error may arrive a moment later.
-        let _late = tokio::time::timeout(Duration::from_millis(200), self.shared.ended.cancelled()).await;
+        let _late = tokio::time::timeout(STDERR_TIMEOUT, self.shared.stderr_ended.cancelled()).await;
         let stderr = lock(&self.shared.stderr);
         let text = String::from_utf8_lossy(&stderr);
         AcpError::Gone(match text.trim() {
@@ -279,10 +309,20 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // The child has no id after `close` has waited for its end, because other processes may have the id by then.
-        end_group(self.child.get_mut().id());
+        self.shared.end_group();
         self.stop.cancel();
     }
+}
+
+/// Waits for the end of the program, and kills it if it is to stop. Its messages and its output end with it.
+async fn wait(mut child: Child, shared: Arc<Shared>, stop: CancellationToken) {
+    if stop.run_until_cancelled(shared.exit(&mut child)).await.is_none() {
+        // An error means that it has been killed with its group.
+        let _ended_already = child.start_kill();
+        shared.exit(&mut child).await;
+    }
+    stop.cancel();
+    shared.exited.cancel();
 }
 
 /// Passes a message to the writing task and waits until it is written. Fails if the program reads no more.
@@ -335,12 +375,24 @@ async fn read_line(
 
 /// Reads the program's standard output until it ends. Ignores lines that are too long or not JSON objects.
 ///
+/// When the program has exited, everything that it wrote can be read at once. So only a short time and a bounded number
+/// of bytes are left for it, in case that another process keeps the output open or writes to it.
+///
 /// Updates and answers are passed on in the order in which they came. So a full listener's channel delays the answers
 /// after it too, until the listener takes an update or is dropped; the listener must not wait for an answer meanwhile.
 async fn listen(outgoing: mpsc::WeakSender<Outgoing>, shared: Arc<Shared>, stdout: ChildStdout) {
-    let mut lines = BufReader::new(stdout);
+    let mut lines = BufReader::new(Output::new(stdout, shared.exited.clone()));
     let mut line = Vec::new();
-    while let Ok(true) = read_line(&mut lines, &mut line, LINE_BYTES_MAX).await {
+    let late = output::timeout(&shared.exited);
+    tokio::pin!(late);
+    loop {
+        let read = tokio::select! {
+            // A line that can be read is never left out.
+            biased;
+            read = read_line(&mut lines, &mut line, LINE_BYTES_MAX) => read,
+            () = &mut late => break,
+        };
+        let Ok(true) = read else { break };
         let Some(message) = message(&line) else { continue };
         let id = message.get("id").filter(|id| !id.is_null()).cloned();
         match (message.get("method").and_then(Value::as_str), id) {
@@ -406,15 +458,22 @@ fn answer(method: &str, params: &Value) -> Result<Value, Value> {
     }
 }
 
-/// Reads the program's standard error and keeps its end.
+/// Reads the program's standard error and keeps its end. Ends a short time after the program's exit.
 async fn keep_stderr(shared: Arc<Shared>, mut stderr: ChildStderr) {
-    let mut buffer = vec![0; STDERR_BYTES_MAX];
-    while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
-        let mut kept = lock(&shared.stderr);
-        kept.extend_from_slice(&buffer[..count]);
-        let surplus = kept.len().saturating_sub(STDERR_BYTES_MAX);
-        kept.drain(..surplus);
+    let read = async {
+        let mut buffer = vec![0; STDERR_BYTES_MAX];
+        while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+            let mut kept = lock(&shared.stderr);
+            kept.extend_from_slice(&buffer[..count]);
+            let surplus = kept.len().saturating_sub(STDERR_BYTES_MAX);
+            kept.drain(..surplus);
+        }
+    };
+    tokio::select! {
+        () = read => {}
+        () = output::timeout(&shared.exited) => {}
     }
+    shared.stderr_ended.cancel();
 }
 
 fn end_group(group: Option<u32>) {
@@ -484,11 +543,69 @@ mod tests {
         assert!(matches!(answer, Err(AcpError::Gone(_))), "{answer:?}");
     }
 
+    /// Returns the error of a request to a program that ends without an answer.
+    async fn failure(peer: &Peer) -> String {
+        let request = peer.request("session/prompt", json!({}));
+        match tokio::time::timeout(PATIENCE, request).await.expect("the request waits for ever") {
+            Err(AcpError::Gone(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_waits_fails_when_the_program_ends_though_its_child_keeps_the_output_open() {
+        let peer = start(&["sh", "-c", "sleep 1000 & read -r request; echo out of memory >&2; exit 3"]);
+        assert_eq!(failure(&peer).await, "the ACP server has ended: out of memory");
+        assert!(peer.has_ended());
+        peer.close().await;
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_request_that_waits_fails_when_the_program_ends_though_a_stranger_keeps_the_output_open() {
+        // The sleeping process is in a session of its own, so that it does not end with the program's group.
+        let program = "exec 3>&1; stranger=$(setsid sh -c 'sleep 1000 >&3 2>&3 3>&- & echo $!'); \
+                       read -r request; echo $stranger >&2; exit 3";
+        let peer = start(&["sh", "-c", program]);
+        let error = failure(&peer).await;
+        assert!(peer.has_ended());
+        let stranger = error.strip_prefix("the ACP server has ended: ").and_then(|pid| pid.parse().ok());
+        let stranger = rustix::process::Pid::from_raw(stranger.unwrap_or_else(|| panic!("{error}"))).unwrap();
+        rustix::process::kill_process(stranger, rustix::process::Signal::KILL).unwrap();
+        peer.close().await;
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_request_that_waits_fails_when_the_program_ends_though_a_stranger_floods_the_output() {
+        // Lines, and a line without an end. The stranger ends when nobody reads it any more.
+        for flood in ["yes $(printf %01000d 0)", "cat /dev/zero"] {
+            let program = format!(
+                "exec 3>&1; stranger=$(setsid sh -c '{flood} >&3 2>/dev/null 3>&- & echo $!'); \
+                 read -r request; exit 3"
+            );
+            let peer = start(&["sh", "-c", &program]);
+            assert_eq!(failure(&peer).await, "the ACP server has ended", "{flood}");
+            assert!(peer.has_ended());
+            peer.close().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_of_a_program_that_ends_at_once_is_not_lost() {
+        let answer = r#"{"jsonrpc":"2.0","id":0,"result":"last words"}"#;
+        let peer = start(&["sh", "-c", &format!("sleep 1000 & read -r request; echo '{answer}'; exit 0")]);
+        let request = peer.request("session/prompt", json!({}));
+        let answer = tokio::time::timeout(PATIENCE, request).await.expect("the request waits for ever");
+        assert_eq!(answer, Ok(json!("last words")));
+        peer.close().await;
+    }
+
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn dropping_a_closed_program_kills_no_other_process() {
         let peer = start(&["cat"]);
-        let group = peer.child.lock().await.id().unwrap().cast_signed();
+        let group = lock(&peer.shared.group).unwrap().cast_signed();
         let in_group = || {
             let mut cat = std::process::Command::new("cat");
             cat.process_group(group).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::AcpError;
 use crate::agent::AgentDocument;
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 /// The kind of an agent that is a separate program.
 pub const KIND: &str = "ACPAgent";

@@ -1,15 +1,17 @@
 //! Analyzers rate the risk of an action, before a user is asked to confirm it.
 //!
-//! An analyzer rates one action at a time and changes nothing. Source: `docs/reference/confirmation.md#analyzers`.
+//! An analyzer rates one action at a time and changes nothing. Source: `docs/reference/confirmation.md#analyzers`. One
+//! rule is stricter than there: the risk of a command that may hide another one is unknown, not low.
 
 mod command;
 mod pattern;
+mod pipe;
 mod rail;
 mod segments;
 mod shell;
 
-use crate::event::json::{Fault, Raw};
 use crate::event::{ActionEvent, Json, Map, Risk, Text};
+use crate::json::{Fault, Raw};
 
 use super::confirm::rank;
 

@@ -1,17 +1,20 @@
 //! The pattern analyzer: searches the call's arguments for dangerous commands, and all of the action's texts for prompt
 //! injection.
 //!
-//! Source: the default patterns of the reference's `PatternSecurityAnalyzer`, and its results for many commands.
+//! Source: the default patterns of the reference's `PatternSecurityAnalyzer`, and its results for many commands. Unlike
+//! there, the patterns are searched for in the commands without their quotes too, and a command that may hide another
+//! one is unknown and not low.
 
 use std::sync::LazyLock;
 
 use regex::{Regex, RegexBuilder};
 
 use super::command::Run;
-use super::segments::{executable, plain, said};
-use super::shell;
-use crate::event::json::Raw;
+use super::pipe;
+use super::segments::{Kind, executable, plain, said};
+use super::shell::{self, Command, Pipeline, Word};
 use crate::event::{ActionEvent, Risk};
+use crate::json::Raw;
 
 /// The maximum nesting depth of shell sources that is examined.
 pub(super) const DEPTH_MAX: usize = 4;
@@ -77,43 +80,66 @@ static COMPILED: LazyLock<[Vec<Regex>; 4]> = LazyLock::new(|| {
 /// Rates the risk of an action.
 pub(super) fn risk(action: &ActionEvent) -> Risk {
     let segments = executable(action);
-    let commands = plain(&segments.join(" "));
-    let everything = plain(&segments.iter().cloned().chain(said(action)).collect::<Vec<_>>().join(" "));
+    let texts: Vec<&str> = segments.pieces.iter().map(|segment| segment.text.as_str()).collect();
+    let commands = texts.join(" ");
+    let everything = said(action).into_iter().fold(commands.clone(), |all, text| all + " " + &text);
+    let everything = plain(&everything);
+    let mut lines = vec![plain(&commands)];
+    let mut worst = if segments.is_cut { Deletion::Hidden } else { Deletion::None };
+    for segment in &segments.pieces {
+        let found = deletion(&segment.text, DEPTH_MAX, &mut lines);
+        if found != Deletion::Hidden || segment.kind == Kind::Command {
+            worst = worst.max(found);
+        }
+    }
     let [high, medium, injection_high, injection_medium] = &*COMPILED;
     let matches = |patterns: &[Regex], text: &str| patterns.iter().any(|pattern| pattern.is_match(text));
-    if matches(high, &commands) || matches(injection_high, &everything) {
+    let in_lines = |patterns: &[Regex]| lines.iter().any(|line| matches(patterns, line));
+    if worst == Deletion::Found || in_lines(high) || matches(injection_high, &everything) {
         return Risk::High;
     }
-    let deletions: Vec<Deletion> = segments.iter().map(|segment| deletion(segment, DEPTH_MAX)).collect();
-    if deletions.contains(&Deletion::Found) {
-        return Risk::High;
-    }
-    if matches(medium, &commands) || matches(injection_medium, &everything) {
+    if in_lines(medium) || matches(injection_medium, &everything) {
         return Risk::Medium;
     }
-    if deletions.contains(&Deletion::Possible) { Risk::Unknown } else { Risk::Low }
+    match worst {
+        Deletion::None => Risk::Low,
+        Deletion::Hidden | Deletion::Possible | Deletion::Found => Risk::Unknown,
+    }
 }
 
 /// Whether a shell source deletes recursively and without confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Deletion {
     None,
+    /// A command may be hidden in the source. This matters only if a shell runs it.
+    Hidden,
     /// A command whose name only a running shell would know gets the options of such a deletion.
     Possible,
     Found,
 }
 
-fn deletion(source: &str, depth: usize) -> Deletion {
+/// Searches a source and what is nested in it. Adds each of its pipelines to `lines`, as a person would write it.
+fn deletion(source: &str, depth: usize, lines: &mut Vec<String>) -> Deletion {
     // What lies deeper was not read.
     let Some(depth) = depth.checked_sub(1) else { return Deletion::Possible };
-    let mut worst = Deletion::None;
-    for command in shell::pipelines(source).iter().flatten() {
+    let script = shell::read(source);
+    let printed = pipe::printed_sources(&script.pipelines);
+    let is_hidden = script.is_unclear || printed.iter().any(|source| pipe::is_encoded(source));
+    let mut worst = if is_hidden { Deletion::Hidden } else { Deletion::None };
+    lines.extend(script.pipelines.iter().map(line));
+    for source in &printed {
+        worst = worst.max(deletion(source, depth, lines));
+    }
+    for command in script.pipelines.iter().flatten() {
         for nested in &command.nested {
-            worst = worst.max(deletion(nested, depth));
+            worst = worst.max(deletion(nested, depth, lines));
         }
         for run in Run::of(command) {
             if let Some(source) = &run.source {
-                worst = worst.max(deletion(source, depth));
+                worst = worst.max(deletion(source, depth, lines));
+            }
+            if run.is_unclear {
+                worst = worst.max(Deletion::Hidden);
             }
             if run.is_recursive_and_forced() {
                 worst = worst.max(match run.name.as_deref() {
@@ -125,6 +151,12 @@ fn deletion(source: &str, depth: usize) -> Deletion {
         }
     }
     worst
+}
+
+/// Returns a pipeline without quotes and redirections.
+fn line(pipeline: &Pipeline) -> String {
+    let words = |command: &Command| command.words.iter().map(Word::source).collect::<Vec<_>>().join(" ");
+    plain(&pipeline.iter().map(words).collect::<Vec<_>>().join(" | "))
 }
 
 /// Returns whether the settings contain no patterns, or exactly the built-in ones.

@@ -4,47 +4,100 @@
 //! are the summary, the reasoning and the thought. The length of each group is bounded, and the most important texts
 //! come first. Source: the reference's `defense_in_depth`, as observed.
 
-use crate::event::ActionEvent;
-use crate::event::json::Raw;
+use crate::event::{Action, ActionEvent};
+use crate::json::Raw;
 
 /// The number of characters of each group that are analyzed.
 const CHARACTERS_MAX: usize = 30_000;
 
+/// The arguments of every call in which a model only speaks about the call.
+const SAID: [&str; 2] = ["summary", "security_risk"];
+
+/// What a text of a call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A shell may run it.
+    Command,
+    /// Prose, the text of a file, or a name. Its quotes need not be closed.
+    Text,
+}
+
+/// A text of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub text: String,
+    pub kind: Kind,
+}
+
 /// Pieces of text whose total length, with a space between them, is bounded.
-struct Segments {
-    pieces: Vec<String>,
+pub(super) struct Segments {
+    pub pieces: Vec<Segment>,
+    /// Whether the end of a command is missing.
+    pub is_cut: bool,
     left: usize,
 }
 
 impl Segments {
     fn new() -> Self {
-        Self { pieces: Vec::new(), left: CHARACTERS_MAX }
+        Self { pieces: Vec::new(), is_cut: false, left: CHARACTERS_MAX }
     }
 
-    fn add(&mut self, text: &str) {
-        let separator = usize::from(!self.pieces.is_empty());
-        let Some(room) = self.left.checked_sub(separator).filter(|room| *room > 0) else { return };
+    fn add(&mut self, text: &str, kind: Kind) {
+        let room = self.left.saturating_sub(usize::from(!self.pieces.is_empty()));
         let piece: String = text.chars().take(room).collect();
-        self.left = room - piece.chars().count();
-        self.pieces.push(piece);
+        self.is_cut |= kind == Kind::Command && piece.len() < text.len();
+        if room > 0 {
+            self.left = room - piece.chars().count();
+            self.pieces.push(Segment { text: piece, kind });
+        }
     }
 }
 
 /// Returns the executable texts of the action.
-pub(super) fn executable(action: &ActionEvent) -> Vec<String> {
+pub(super) fn executable(action: &ActionEvent) -> Segments {
     let mut segments = Segments::new();
     let arguments = &action.tool_call.arguments;
     match Raw::parse(arguments) {
-        Ok(raw) => strings(raw, &mut segments),
-        Err(_) if !arguments.is_empty() => segments.add(arguments),
+        Ok(raw) => strings(raw, kind(action), &mut segments),
+        Err(_) if !arguments.is_empty() => segments.add(arguments, kind(action)),
         Err(_) => {}
     }
     for name in [&action.tool_name, &action.tool_call.name] {
         if !name.is_empty() {
-            segments.add(name);
+            segments.add(name, Kind::Text);
         }
     }
-    segments.pieces
+    segments
+}
+
+/// Returns what the arguments of a call are. Those of a tool that is not built in may be commands.
+fn kind(action: &ActionEvent) -> Kind {
+    match &action.action {
+        Some(
+            Action::FileEditor(_)
+            | Action::PlanningFileEditor(_)
+            | Action::Think(_)
+            | Action::Finish(_)
+            | Action::TaskTracker(_)
+            | Action::ReadFile(_)
+            | Action::WriteFile(_)
+            | Action::Edit(_)
+            | Action::ListDirectory(_)
+            | Action::ApplyPatch(_)
+            | Action::Glob(_)
+            | Action::Grep(_)
+            | Action::BrowserNavigate(_)
+            | Action::BrowserType(_)
+            | Action::BrowserGetContent(_)
+            | Action::Task(_)
+            | Action::Delegate(_)
+            | Action::StartChildConversation(_)
+            | Action::AskOracle(_)
+            | Action::VisionInspect(_)
+            | Action::ConsultTom(_),
+        ) => Kind::Text,
+        Some(_) | None => Kind::Command,
+    }
 }
 
 /// Returns the agent's own words about the action.
@@ -52,17 +105,21 @@ pub(super) fn said(action: &ActionEvent) -> Vec<String> {
     let mut segments = Segments::new();
     let reasons = action.summary.iter().chain(&action.reasoning_content);
     let thought = action.thought.iter().map(|part| &part.text);
-    reasons.chain(thought).filter(|text| !text.is_empty()).for_each(|text| segments.add(text));
-    segments.pieces
+    let texts = reasons.chain(thought).filter(|text| !text.is_empty());
+    texts.for_each(|text| segments.add(text, Kind::Text));
+    segments.pieces.into_iter().map(|segment| segment.text).collect()
 }
 
 /// Adds the strings within a value. The parser bounds the nesting depth.
-fn strings(raw: Raw<'_>, segments: &mut Segments) {
+fn strings(raw: Raw<'_>, kind: Kind, segments: &mut Segments) {
     if let Some(text) = raw.as_str() {
-        segments.add(&text);
+        segments.add(&text, kind);
     }
-    raw.elements().for_each(|element| strings(element, segments));
-    raw.members().for_each(|(_, value)| strings(value, segments));
+    raw.elements().for_each(|element| strings(element, kind, segments));
+    raw.members().for_each(|(name, value)| {
+        let kind = if SAID.contains(&&*name) { Kind::Text } else { kind };
+        strings(value, kind, segments);
+    });
 }
 
 /// Returns the text as a person sees it: without invisible characters, with full-width characters as ASCII, and with
@@ -113,9 +170,11 @@ mod tests {
     #[test]
     fn the_first_pieces_are_kept_and_the_last_are_cut() {
         let mut segments = Segments::new();
-        segments.add(&"é".repeat(CHARACTERS_MAX - 2));
-        segments.add("abc");
-        segments.add("d");
-        assert_eq!(segments.pieces[1..], ["a"]);
+        segments.add(&"é".repeat(CHARACTERS_MAX - 2), Kind::Command);
+        segments.add("abc", Kind::Text);
+        assert!(!segments.is_cut);
+        segments.add("d", Kind::Command);
+        assert!(segments.is_cut);
+        assert_eq!(segments.pieces[1..], [Segment { text: "a".to_owned(), kind: Kind::Text }]);
     }
 }

@@ -1,7 +1,7 @@
 //! The arguments of a call, in the order in which the model wrote them.
 
 use crate::event::Json;
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 use super::fault;
 use super::python;

@@ -2,7 +2,7 @@
 //!
 //! Source: the messages of Python 3.13's `json` for many texts.
 
-use crate::event::json::DEPTH_MAX;
+use crate::json::DEPTH_MAX;
 
 /// Python's message, and the index of the character at fault.
 struct SyntaxError(&'static str, usize);

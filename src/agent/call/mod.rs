@@ -12,8 +12,8 @@ mod repair;
 
 use std::sync::Arc;
 
-use crate::event::json::Raw;
 use crate::event::{Action, Json, MessageToolCall, Risk, Text};
+use crate::json::Raw;
 use crate::tool::{Tool, ToolError};
 use arguments::Arguments;
 

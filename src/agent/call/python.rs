@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 /// Writes a value as `json.dumps` does: with `, ` and `: ` as separators, and everything beyond ASCII escaped.
 pub(super) fn dumps(out: &mut String, raw: Raw<'_>) {

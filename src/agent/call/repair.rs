@@ -4,7 +4,7 @@
 //! if a string is required. Source: `docs/reference/calls.md#arguments`.
 
 use crate::event::Json;
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 use super::arguments::Arguments;
 

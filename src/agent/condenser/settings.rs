@@ -1,6 +1,6 @@
 //! The settings of a condenser, read from the agent's object.
 
-use crate::event::json::Raw;
+use crate::json::Raw;
 use crate::llm::{self, Settings};
 use crate::view::{Condenser, condense::CondenserError};
 

@@ -12,7 +12,7 @@ const FILES_MAX: usize = 1000;
 
 /// Reads the agents from a folder's Markdown files, in the order of the file names. Of two agents with the same name,
 /// the first counts. If a `root` is given, files that lie outside of it (through a link) are ignored. Of more than 1000
-/// files the first are read.
+/// files the first are read, and the folder is a problem.
 #[must_use]
 pub fn read_folder(folder: &Path, root: Option<&Path>) -> (Vec<Definition>, Vec<DefinitionProblem>) {
     let root = root.and_then(|root| fs::canonicalize(root).ok());
@@ -26,7 +26,12 @@ pub fn read_folder(folder: &Path, root: Option<&Path>) -> (Vec<Definition>, Vec<
             && is_within(path)
     };
     let (mut definitions, mut problems): (Vec<Definition>, Vec<DefinitionProblem>) = (Vec::new(), Vec::new());
-    for path in untrusted::first_paths(folder, FILES_MAX, is_wanted) {
+    let found = untrusted::first_paths(folder, FILES_MAX, is_wanted);
+    problems.extend(found.left_out.map(|left_out| DefinitionProblem {
+        source_path: folder.to_string_lossy().into_owned(),
+        reason: left_out.to_string(),
+    }));
+    for path in found.paths {
         match Definition::read_file(&path) {
             Ok(definition) => {
                 if definitions.iter().all(|known| known.name != definition.name) {
@@ -59,5 +64,19 @@ mod tests {
         let expected =
             ["a", "b"].iter().flat_map(|first| (0..10).map(move |number| format!("{first}{number}.md")));
         assert_eq!((names, problems.len()), (expected.collect::<Vec<_>>(), 0));
+    }
+
+    #[test]
+    fn agents_that_are_left_out_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..=FILES_MAX {
+            let text = format!("---\nname: n{number}\ndescription: d\n---\nPrompt.\n");
+            fs::write(folder.path().join(format!("{number:04}.md")), text).unwrap();
+        }
+        let (definitions, problems) = read_folder(folder.path(), None);
+        assert_eq!(definitions.len(), FILES_MAX);
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        assert_eq!(problem.source_path, folder.path().to_str().unwrap());
+        assert!(problem.reason.contains("more than 1000"), "{problem}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Condensing, Definition, permission};
 use crate::event::Json;
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 impl Definition {
     /// Reads the reference's object.

@@ -5,7 +5,7 @@
 //! (`docs/reference/runtime.md#system-prompt`). The wording is our own.
 
 use super::AgentDocument;
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 /// The sections of the static text, each in a tag with its name.
 const SECTIONS: &str = include_str!("sections.txt");

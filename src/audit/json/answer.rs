@@ -10,11 +10,7 @@ use crate::store::{SqlAnswer, SqlValue, SqlView, Truncation, VIEWS};
 /// Returns the limit at which an answer was cut, as JSON. Null if the answer is complete.
 #[must_use]
 pub fn truncation(truncated: Option<Truncation>) -> Value {
-    match truncated {
-        Some(Truncation::Rows) => json!("rows"),
-        Some(Truncation::Bytes) => json!("bytes"),
-        None => Value::Null,
-    }
+    truncated.map_or(Value::Null, |truncated| json!(truncated.as_str()))
 }
 
 /// Returns an answer as JSON: `{"columns":[...],"rows":[[...]],"truncated":null}`.

@@ -17,6 +17,8 @@ pub(super) struct Bar {
 pub(super) struct Legend<'a> {
     pub title: &'a str,
     pub unit: &'a str,
+    /// Which rows the chart shows. Empty if it shows all of them.
+    pub note: &'a str,
     /// A name for each series. The index of a series determines its colour.
     pub series: &'a [&'a str],
 }
@@ -158,9 +160,10 @@ fn tip(legend: &Legend<'_>, bar: &Bar, series: usize, value: f64) -> String {
 
 fn open(legend: &Legend<'_>, height: f64) -> String {
     format!(
-        "<figure><figcaption>{} <small>{}</small></figcaption><svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
+        "<figure><figcaption>{} <small>{}{}</small></figcaption><svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
         escape(legend.title),
         escape(legend.unit),
+        escape(legend.note),
         escape(legend.title)
     )
 }
@@ -197,7 +200,7 @@ mod tests {
 
     #[test]
     fn hostile_labels_stay_text() {
-        let legend = Legend { title: "<b>", unit: "\"", series: &["<i>", "x"] };
+        let legend = Legend { title: "<b>", unit: "\"", note: "<b>", series: &["<i>", "x"] };
         let bars = [Bar { label: "</text><script>".into(), values: vec![1.0, 0.0] }];
         for svg in [standing(&legend, &bars), lying(&legend, &bars)] {
             assert!(!svg.contains("<script") && !svg.contains("<b>") && !svg.contains("<i>"), "{svg}");
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_chart_without_bars_is_valid() {
-        let legend = Legend { title: "t", unit: "u", series: &[""] };
+        let legend = Legend { title: "t", unit: "u", note: "", series: &[""] };
         for svg in [standing(&legend, &[]), lying(&legend, &[])] {
             assert!(
                 svg.ends_with("</svg></figure>\n") && !svg.contains("NaN") && !svg.contains("inf"),

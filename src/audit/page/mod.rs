@@ -4,17 +4,19 @@
 //! was not escaped can do no harm.
 
 mod chart;
+mod rest;
 mod text;
 
 use std::fmt::Write as _;
 
 use chart::{Bar, Legend, lying, standing};
+use rest::{rest, shown};
 use text::{escape, moment, number, shorten};
 
 use super::{Report, find, run};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
-use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store, Truncation};
+use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -23,6 +25,9 @@ const PARAMETERS: &[&str] = &["since", "until"];
 
 /// The number of rows of a report that the page shows.
 const ROWS_SHOWN: usize = 100;
+
+/// The number of bars of a chart that compares.
+const BARS_SHOWN: usize = 12;
 
 /// The reports that are shown as tables, in order.
 const TABLES: &[&str] = &[
@@ -84,8 +89,7 @@ pub fn page(store: &Store, given: &[(String, String)], limits: SqlLimits, now: T
     let answer = |name: &str| -> Result<SqlAnswer> {
         let report = find(name)?;
         // A report without a time parameter is run without it.
-        let known = |name: &str| report.parameters.iter().any(|parameter| parameter.name == name);
-        let wanted: Vec<_> = given.iter().filter(|(name, _)| known(name)).cloned().collect();
+        let wanted: Vec<_> = given.iter().filter(|(name, _)| report.has(name)).cloned().collect();
         run(store, report, &wanted, limits)
     };
     let totals = store.query(&SqlQuery { sql: TOTALS, parameters: &[], limits })?;
@@ -129,7 +133,7 @@ fn write(
     html.push_str(&charts(answers));
     html.push_str("</div>\n");
     for (report, answer) in &answers.tables {
-        section(&mut html, report, answer);
+        section(&mut html, report, given, answer);
     }
     html.push_str(
         "<p class=\"soft\">Times are those in the events, usually local time without a zone. \
@@ -140,11 +144,11 @@ fn write(
     html
 }
 
-/// Makes a page of one report: its answer as a table, and its SQL.
+/// Makes a page of one report: its answer as a table, and its SQL. `given` holds the parameters that it was run with.
 #[must_use]
-pub fn report_page(report: &Report, answer: &SqlAnswer) -> String {
+pub fn report_page(report: &Report, given: &[(String, String)], answer: &SqlAnswer) -> String {
     let mut html = beginning(&format!("{} · Annals report", report.name));
-    section(&mut html, report, answer);
+    section(&mut html, report, given, answer);
     html.push_str("</body>\n</html>\n");
     html
 }
@@ -179,8 +183,8 @@ fn tiles(html: &mut String, totals: &SqlAnswer, answers: &Answers) {
     };
     let total = |answer: &SqlAnswer, name: &str| figure(answer, sum(answer, name));
     let tiles = [
-        ("conversations", number(first(totals, "conversations"))),
-        ("events", number(first(totals, "events"))),
+        ("conversations", figure(totals, first(totals, "conversations"))),
+        ("events", figure(totals, first(totals, "events"))),
         ("tool calls", total(&answers.tools, "calls")),
         ("consents granted", decided("granted")),
         ("consents denied", decided("denied")),
@@ -214,46 +218,65 @@ fn charts(answers: &Answers) -> String {
         };
         answer.rows.iter().take(most).map(bar).collect()
     };
-    let days = |answer: &SqlAnswer, values: &[&str]| by_day(bars(answer, "day", values, usize::MAX));
-    let one = |title, unit| Legend { title, unit, series: &[""] };
+    let days = |answer: &SqlAnswer, title: &str, unit: &str, value: &str| {
+        let (bars, left_out) = by_day(bars(answer, "day", &[value], usize::MAX));
+        let mut note = note(answer, usize::MAX);
+        if left_out > 0 {
+            note.push_str(&format!("; without rows that have no date: {}", number(left_out as f64)));
+        }
+        standing(&Legend { title, unit, note: &note, series: &[""] }, &bars)
+    };
+    let compared = |answer: &SqlAnswer, [title, unit]: [&str; 2], label: &str, value: &str| {
+        let legend = Legend { title, unit, note: &note(answer, BARS_SHOWN), series: &[""] };
+        lying(&legend, &bars(answer, label, &[value], BARS_SHOWN))
+    };
+    let outcomes = Legend {
+        title: "Tool calls",
+        unit: "calls",
+        note: &note(&answers.tools, BARS_SHOWN),
+        series: &["ok", "error", "rejected", "unanswered"],
+    };
     let errors = answers.tables.iter().find(|(report, _)| report.name == "errors").map(|(_, answer)| answer);
-    let outcomes =
-        Legend { title: "Tool calls", unit: "calls", series: &["ok", "error", "rejected", "unanswered"] };
     [
-        standing(&one("Events", "for each day with events"), &days(&answers.activity, &["events"])),
-        standing(
-            &one("Cost", "for each day with costs, in the currency of the price table"),
-            &days(&answers.days, &["cost"]),
-        ),
-        lying(&outcomes, &bars(&answers.tools, "tool", &["ok", "errors", "rejected", "pending"], 12)),
-        lying(
-            &one("Cost by model", "currency of the price table"),
-            &bars(&answers.models, "model", &["cost"], 12),
-        ),
-        lying(
-            &one("Time by tool", "ms, total of all calls"),
-            &bars(&answers.slow, "tool", &["total_ms"], 12),
-        ),
+        days(&answers.activity, "Events", "for each day with events", "events"),
+        days(&answers.days, "Cost", "for each day with costs, in the currency of the price table", "cost"),
+        lying(&outcomes, &bars(&answers.tools, "tool", &["ok", "errors", "rejected", "pending"], BARS_SHOWN)),
+        compared(&answers.models, ["Cost by model", "currency of the price table"], "model", "cost"),
+        compared(&answers.slow, ["Time by tool", "ms, total of all calls"], "tool", "total_ms"),
         errors.map_or_else(String::new, |errors| {
-            lying(
-                &one("Errors by class", "errors"),
-                &by_label(bars(errors, "class", &["errors"], usize::MAX)),
-            )
+            let note = note(errors, usize::MAX);
+            let legend = Legend { title: "Errors by class", unit: "errors", note: &note, series: &[""] };
+            lying(&legend, &by_label(bars(errors, "class", &["errors"], usize::MAX)))
         }),
     ]
     .concat()
 }
 
-/// Returns the bars of days. Labels that are not dates are left out. More than 92 days are added up by months.
-fn by_day(bars: Vec<Bar>) -> Vec<Bar> {
+/// Returns which of an answer's rows a chart with at most `most` bars shows. Empty if it shows all of them.
+fn note(answer: &SqlAnswer, most: usize) -> String {
+    let rows = answer.rows.len();
+    if rows <= most && answer.truncated.is_none() {
+        return String::new();
+    }
+    if rows == 0 {
+        return "; rows were left out".to_owned();
+    }
+    format!("; the {}", shown(rows, most, answer.truncated))
+}
+
+/// Returns the bars of days, and the number of bars that are left out because their labels are not dates. More than 92
+/// days are added up by months.
+fn by_day(bars: Vec<Bar>) -> (Vec<Bar>, usize) {
     let is_date = |text: &str| Timestamp::parse(&format!("{text}T00:00:00")).is_some();
+    let all = bars.len();
     let mut bars: Vec<Bar> = bars.into_iter().filter(|bar| is_date(&bar.label)).collect();
+    let left_out = all - bars.len();
     if bars.len() > 92 {
         for bar in &mut bars {
             bar.label.truncate(7); // a date is ASCII
         }
     }
-    by_label(bars)
+    (by_label(bars), left_out)
 }
 
 /// Merges bars with the same label.
@@ -268,16 +291,17 @@ fn by_label(bars: Vec<Bar>) -> Vec<Bar> {
     merged
 }
 
-fn section(html: &mut String, report: &Report, answer: &SqlAnswer) {
+fn section(html: &mut String, report: &Report, given: &[(String, String)], answer: &SqlAnswer) {
     put(html, format_args!("<h2 id=\"{}\">{}</h2>\n", report.name, escape(report.question)));
     if !report.note.is_empty() {
         put(html, format_args!("<p class=\"soft\">{}</p>\n", escape(report.note)));
     }
-    if answer.rows.is_empty() {
-        html.push_str("<p>None.</p>\n");
-    } else {
+    if !answer.rows.is_empty() {
         table(html, report, answer);
+    } else if answer.truncated.is_none() {
+        html.push_str("<p>None.</p>\n");
     }
+    rest(html, report, given, answer);
     put(
         html,
         format_args!(
@@ -316,37 +340,6 @@ fn table(html: &mut String, report: &Report, answer: &SqlAnswer) {
         html.push_str("</tr>\n");
     }
     html.push_str("</table></div>\n");
-    rest(html, report, answer);
-}
-
-/// Writes how many rows a table does not show, and how to get them. Writes nothing if it shows all of them.
-fn rest(html: &mut String, report: &Report, answer: &SqlAnswer) {
-    let rows = answer.rows.len();
-    if rows <= ROWS_SHOWN && answer.truncated.is_none() {
-        return;
-    }
-    let has_limit =
-        report.parameters.iter().any(|parameter| parameter.name == "limit" && parameter.default.is_some());
-    let limit = match (has_limit, answer.truncated) {
-        (false, _) => String::new(),
-        (true, None) => format!(" --param limit={rows}"),
-        (true, Some(_)) => " --param limit=N".to_owned(),
-    };
-    let (bound, option, what) = match answer.truncated {
-        None => ("", "", "all"),
-        Some(Truncation::Rows) => ("more than ", " --rows N", "more"),
-        Some(Truncation::Bytes) => ("more than ", " --memory MIB", "more"),
-    };
-    put(
-        html,
-        format_args!(
-            "<p class=\"soft\">The first {} of {bound}{}; \
-             <code>annals report {}{limit}{option} --csv</code> prints {what}.</p>\n",
-            rows.min(ROWS_SHOWN),
-            number(rows as f64),
-            report.name
-        ),
-    );
 }
 
 /// Returns one cell of a table.

@@ -182,12 +182,12 @@ fn print_summary(
         ExecutionStatus::WaitingForConfirmation => {
             format!("{}, or: {}", way.to(&format!("approve {id}")), way.to(&format!("reject {id}")))
         }
-        ExecutionStatus::Finished | ExecutionStatus::Idle => way.to(&format!("resume {id} 'and now ..'")),
+        ExecutionStatus::Finished | ExecutionStatus::Idle => way.to_resume_with_message(id),
         ExecutionStatus::Error
         | ExecutionStatus::Paused
         | ExecutionStatus::Stuck
         | ExecutionStatus::Running
-        | ExecutionStatus::Deleting => way.to(&format!("resume {id}")),
+        | ExecutionStatus::Deleting => way.to_resume(id),
     };
     screen.line(&screen.dim(&format!("go on with: {next}")));
 }

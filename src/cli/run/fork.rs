@@ -55,7 +55,7 @@ pub(in crate::cli) fn run(place: &Place<'_>, command: &Arguments, output: &Outpu
         if output.json {
             output.value(&json!({ "conversation": id.as_str(), "events": copy.snapshot().event_count }))?;
         } else if !command.run {
-            let next = way.to(&format!("resume {id} 'and now ..'"));
+            let next = way.to_resume_with_message(&id);
             output.line(format!("{id}\n`{next}` continues it"))?;
         }
         if !command.run {

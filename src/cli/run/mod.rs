@@ -155,7 +155,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     })
 }
 
-/// Opens a conversation, calls `first` with it, and runs it if `first` returns true.
+/// Opens a conversation, calls `first` with it and with the way of the next commands, and runs it if `first` returns
+/// true.
 ///
 /// The conversation's events are shown if `shows` is true, which a run needs.
 fn go_on(
@@ -164,14 +165,14 @@ fn go_on(
     output: &Output,
     id: &str,
     shows: bool,
-    first: impl AsyncFnOnce(&AnyConversation) -> std::result::Result<bool, Trouble>,
+    first: impl AsyncFnOnce(&AnyConversation, &Way) -> std::result::Result<bool, Trouble>,
 ) -> Result<u8> {
     let way = Way::new(place, remote);
     settle(&way, output, async {
         let stage = Stage::new(place, remote, model, false)?;
         let screen = Arc::new(Screen::new(output.json));
         let conversation = stage.again(id, shows.then_some(&screen)).await?;
-        if first(&conversation).await? {
+        if first(&conversation, &way).await? {
             return drive::drive(&way, &conversation, &screen, output, false).await;
         }
         conversation.close().await?;
@@ -181,14 +182,23 @@ fn go_on(
 
 /// Refuses the command unless an action waits for consent.
 fn check_waiting(way: &Way, conversation: &AnyConversation) -> std::result::Result<(), Trouble> {
-    let status = conversation.status();
-    if status == ExecutionStatus::WaitingForConfirmation {
-        return Ok(());
-    }
-    Err(Trouble::Refused {
-        what: format!("nothing waits for consent: {} is {status}", conversation.id()),
-        hint: Some(format!("`{}` continues it", way.to(&format!("resume {}", conversation.id())))),
-    })
+    let id = conversation.id();
+    let resume = || Some(format!("`{}` continues it", way.to_resume(id)));
+    let (state, hint) = match conversation.status() {
+        ExecutionStatus::WaitingForConfirmation => return Ok(()),
+        ExecutionStatus::Idle => ("does not run", resume()),
+        ExecutionStatus::Paused => ("is paused", resume()),
+        ExecutionStatus::Stuck => ("is stuck: the agent went in circles", resume()),
+        ExecutionStatus::Error => ("has failed", resume()),
+        ExecutionStatus::Running => {
+            ("is running", Some(format!("`{}` pauses it", way.to(&format!("pause {id}")))))
+        }
+        ExecutionStatus::Finished => {
+            ("has finished", Some(format!("`{}` gives it more to do", way.to_resume_with_message(id))))
+        }
+        ExecutionStatus::Deleting => ("is being deleted", None),
+    };
+    Err(Trouble::Refused { what: format!("nothing waits for consent: {id} {state}"), hint })
 }
 
 /// Returns the folder for the files that tools keep of conversations.

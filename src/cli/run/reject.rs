@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use super::way::{Remote, Way};
+use super::way::Remote;
 use super::{check_waiting, go_on};
 use crate::cli::Place;
 use crate::cli::print::{Output, plural};
@@ -31,16 +31,15 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
-    go_on(place, (&command.remote, &command.model), output, &command.id, command.run, async |conversation| {
-        let way = Way::new(place, &command.remote);
-        check_waiting(&way, conversation)?;
+    let served = (&command.remote, &command.model);
+    go_on(place, served, output, &command.id, command.run, async |conversation, way| {
+        check_waiting(way, conversation)?;
         let count = conversation.reject_pending_actions(&command.reason).await?;
         if output.json {
             output.value(&json!({ "rejected": count }))?;
         } else if !command.run {
-            let next = way.to(&format!("resume {}", conversation.id()));
-            let refused = plural(count as u64, "action");
-            output.line(format!("refused {refused}; `{next}` lets the agent go on"))?;
+            let (rejected, next) = (plural(count as u64, "action"), way.to_resume(conversation.id()));
+            output.line(format!("rejected {rejected}; `{next}` tells the agent and lets it go on"))?;
         }
         Ok(command.run)
     })

@@ -30,7 +30,7 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
-    go_on(place, (&command.remote, &command.model), output, &command.id, true, async |conversation| {
+    go_on(place, (&command.remote, &command.model), output, &command.id, true, async |conversation, _way| {
         if let Some(text) = &command.text {
             conversation.send_message(text.as_str()).await?;
         }

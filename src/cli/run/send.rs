@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::go_on;
-use super::way::{Remote, Way};
+use super::way::Remote;
 use crate::cli::Place;
 use crate::cli::print::Output;
 use crate::cli::settings::Model;
@@ -33,7 +33,8 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
-    go_on(place, (&command.remote, &command.model), output, &command.id, command.run, async |conversation| {
+    let served = (&command.remote, &command.model);
+    go_on(place, served, output, &command.id, command.run, async |conversation, way| {
         let runs = conversation.runs_elsewhere();
         let event = conversation.send_message(command.text.as_str()).await?;
         if !command.run || runs {
@@ -42,7 +43,7 @@ pub(in crate::cli) fn run(place: &Place<'_>, command: &Arguments, output: &Outpu
             } else if runs {
                 output.line("sent; the running agent receives it at its next step")?;
             } else {
-                let next = Way::new(place, &command.remote).to(&format!("resume {}", conversation.id()));
+                let next = way.to_resume(conversation.id());
                 output.line(format!("sent; `{next}` runs the agent"))?;
             }
         }

@@ -11,9 +11,9 @@ use crate::cli::Place;
 use crate::cli::settings::{Confirm, Extras, Found, Model, Origin, Settings, cipher, home, provider_key};
 use crate::conversation::{AnyConversation, Builder, Conversation, ConversationError, Host};
 use crate::event::Json;
-use crate::event::json::Raw;
 use crate::hook;
 use crate::ids::{ConversationId, EventId, Sequence};
+use crate::json::Raw;
 use crate::llm::Settings as Llm;
 use crate::llm::profiles::Profiles;
 use crate::plugin::PluginSource;
@@ -91,9 +91,14 @@ impl<'a> Stage<'a> {
             .confirmation_policy(policy(self.settings().confirm))
             .tags(tags(&command.tags)?);
         if self.settings().confirm == Confirm::Risky {
-            builder = builder.security_analyzer(Analyzer::Ensemble {
+            // A model may give no risk. But if the patterns cannot judge a command, the model's word does not do.
+            let known = Analyzer::Ensemble {
                 analyzers: vec![Analyzer::Pattern, Analyzer::Llm],
                 propagate_unknown: false,
+            };
+            builder = builder.security_analyzer(Analyzer::Ensemble {
+                analyzers: vec![Analyzer::Pattern, known],
+                propagate_unknown: true,
             });
         }
         for (name, source) in secrets(&command.secrets)? {

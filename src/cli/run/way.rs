@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::cli::{Place, quoted};
+use crate::ids::ConversationId;
 
 /// The server that runs the conversation, if it does not run here.
 #[derive(Debug, Clone, Default, Args)]
@@ -47,5 +48,15 @@ impl Way {
     /// Returns the command line of `words`, with the options.
     pub(super) fn to(&self, words: &str) -> String {
         format!("annals{} {words}{}", self.before, self.behind)
+    }
+
+    /// Returns the command line that continues a conversation.
+    pub(super) fn to_resume(&self, id: &ConversationId) -> String {
+        self.to(&format!("resume {id}"))
+    }
+
+    /// Returns the command line that continues a conversation with a message, for an agent that has nothing to do.
+    pub(super) fn to_resume_with_message(&self, id: &ConversationId) -> String {
+        self.to(&format!("resume {id} 'and now ..'"))
     }
 }

@@ -11,9 +11,11 @@ use super::{RemoteConversation, unsupported};
 use crate::agent::aside::Aside;
 use crate::agent::judge::Verdict;
 use crate::agent::title;
-use crate::conversation::{ConversationError, Goal, GoalOutcome, GoalStatus, Result, goal};
+use crate::conversation::control::{Goal, GoalOutcome, GoalStatus};
+use crate::conversation::error::{ConversationError, Result};
+use crate::conversation::memory::{GOAL, updated};
 use crate::event::Json;
-use crate::event::json::Raw;
+use crate::json::Raw;
 use crate::llm::Model;
 use crate::remote::{RemoteError, SLOW};
 
@@ -102,7 +104,7 @@ impl RemoteConversation {
     /// # Errors
     /// [`ConversationError::Remote`], and the errors of reading the log.
     pub async fn has_interrupted_goal(&self) -> Result<bool> {
-        let update = self.stored().await?.events.iter().rev().find_map(goal::told);
+        let update = self.stored().await?.events.iter().rev().find_map(|event| updated(event, GOAL));
         Ok(update.is_some_and(|update| status(&update) == Some(GoalStatus::Interrupted)))
     }
 

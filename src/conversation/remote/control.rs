@@ -7,7 +7,9 @@ use serde_json::json;
 
 use super::wait::{Before, is_running};
 use super::{RemoteConversation, unsupported};
-use crate::conversation::{ConversationError, Result, RunOptions, UserMessage};
+use crate::conversation::control::UserMessage;
+use crate::conversation::error::{ConversationError, Result};
+use crate::conversation::run::RunOptions;
 use crate::event::{ActionEvent, Content};
 use crate::ids::EventId;
 use crate::remote::SLOW;

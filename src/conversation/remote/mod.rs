@@ -9,6 +9,8 @@
 //! * Changes of the base state are events too, as at the server, and are received like all others.
 //! * A paused run may still be finishing its last step at the server when the pause is seen here.
 //! * Closing only closes the connection.
+//!
+//! The room takes over the options of `open`, `run` and `control`, and folds events with `memory`.
 
 mod aside;
 mod control;
@@ -23,7 +25,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{ConversationError, Result, Snapshot};
+use crate::conversation::error::{ConversationError, Result};
+use crate::conversation::memory::Snapshot;
 use crate::ids::{ConversationId, EventId};
 use crate::remote::{Client, Follower, RemoteError, Seen, Server};
 use crate::state::ExecutionStatus;
@@ -108,22 +111,26 @@ impl RemoteConversation {
         snapshots
     }
 
-    /// Returns why the conversation cannot be followed now or any more. `None` if it is followed.
+    /// Returns why the conversation cannot be followed, or a local copy cannot be kept, now or any more. `None` if there
+    /// is no trouble.
     #[must_use]
     pub fn trouble(&self) -> Option<RemoteError> {
         let seen = self.0.follower.seen();
-        let seen = seen.borrow();
-        seen.ended.clone().or_else(|| seen.lost.as_ref().map(|(_, why)| why.clone()))
+        let of_following = {
+            let seen = seen.borrow();
+            seen.ended.clone().or_else(|| seen.lost.as_ref().map(|(_, why)| why.clone()))
+        };
+        of_following.or_else(|| self.0.follower.copy_trouble())
     }
 
-    /// Closes the connection. If a local copy is kept, it first gets all received events. A run at the server
-    /// continues. A second call does nothing.
+    /// Closes the connection: no more events are received. If a local copy is kept, it gets all received events before
+    /// this returns. A run at the server continues. A second call does nothing but return the same.
     ///
     /// # Errors
-    /// Never fails.
+    /// [`ConversationError::Remote`] if a local copy is kept that does not have all received events: it could not be
+    /// written or read, it belongs to another log, or the time was too short. The connection is closed all the same.
     pub async fn close(&self) -> Result<()> {
-        self.0.follower.stop().await;
-        Ok(())
+        Ok(self.0.follower.stop().await?)
     }
 
     /// Returns the path of one of the conversation's routes.

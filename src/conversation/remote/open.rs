@@ -6,45 +6,17 @@ use std::time::Duration;
 use super::request::parsed;
 use super::{Far, RemoteConversation};
 use crate::agent::AgentDocument;
-use crate::conversation::tags::check_tags;
-use crate::conversation::{AnyConversation, Builder, ConversationError, Result, Workspace};
-use crate::event::json::Raw;
+use crate::conversation::error::{ConversationError, Result};
+use crate::conversation::memory::check_tags;
+use crate::conversation::open::Builder;
 use crate::ids::ConversationId;
+use crate::json::Raw;
 use crate::remote::{Begin, Client, Cursor, Follower, Listener, RemoteError, SLOW, Server};
 
 /// The timeout of the first connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Builder {
-    /// Opens the conversation at its workspace: in this process for a folder, at the server for a server.
-    ///
-    /// A program that works with one kind also works with the other. Only this call changes:
-    ///
-    /// ```no_run
-    /// # async fn example(agent: annals::agent::AgentDocument) -> Result<(), Box<dyn std::error::Error>> {
-    /// use annals::conversation::Conversation;
-    /// use annals::remote::Server;
-    ///
-    /// let here = Conversation::builder().agent(agent.clone()).open_in("workspace/project").await?;
-    /// let there = Server::new("https://agents.example.org")?.key("hush").working_dir("/srv/project");
-    /// let there = Conversation::builder().agent(agent).open_in(there).await?;
-    /// for conversation in [here, there] {
-    ///     conversation.send_message("Make the tests pass").await?;
-    ///     println!("{}", conversation.run().await?);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Builder::open`] and [`Builder::open_at`].
-    pub async fn open_in(self, workspace: impl Into<Workspace>) -> Result<AnyConversation> {
-        match workspace.into() {
-            Workspace::Folder(folder) => self.workspace(folder).open().await.map(AnyConversation::Local),
-            Workspace::Server(server) => self.open_at(&server).await.map(AnyConversation::Remote),
-        }
-    }
-
     /// Opens the conversation at a server. Creates it if the server has no conversation with its id, and resumes it
     /// otherwise. A resumed conversation keeps its agent. A given agent has to be of the same kind as that agent.
     ///

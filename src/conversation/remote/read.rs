@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::RemoteConversation;
 use super::request::parsed;
-use crate::conversation::branch::Branch;
-use crate::conversation::load::Stored;
-use crate::conversation::{Recorded, Result};
-use crate::event::json::Raw;
+use crate::conversation::error::Result;
+use crate::conversation::local::Recorded;
+use crate::conversation::memory::{Branch, Stored};
 use crate::event::{Event, Given, Json};
 use crate::ids::{EventId, Sequence};
+use crate::json::Raw;
 use crate::remote::{Client, Cursor};
 use crate::state::Stats;
 use crate::tree::Tree;

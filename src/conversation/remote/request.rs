@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::unsupported;
 use crate::agent::AgentDocument;
-use crate::conversation::{Builder, Result};
-use crate::event::json::Raw;
+use crate::conversation::error::Result;
+use crate::conversation::open::Builder;
+use crate::json::Raw;
 use crate::remote::Server;
 use crate::secret::{Form, Held, Source, document};
 

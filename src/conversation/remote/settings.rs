@@ -7,11 +7,12 @@ use serde_json::json;
 use super::request::secrets;
 use super::{RemoteConversation, unknown_event, unsupported};
 use crate::agent::{Analyzer, Policy};
-use crate::conversation::tags::check_tags;
-use crate::conversation::{ConversationError, ForkMetrics, ForkOptions, Result};
+use crate::conversation::error::{ConversationError, Result};
+use crate::conversation::memory::check_tags;
+use crate::conversation::open::{ForkMetrics, ForkOptions};
 use crate::event::Json;
-use crate::event::json::Raw;
 use crate::ids::EventId;
+use crate::json::Raw;
 use crate::remote::{Listener, RemoteError, SLOW};
 use crate::secret::{Info, Source};
 

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::RemoteConversation;
-use crate::conversation::{ConversationError, Result};
+use crate::conversation::error::{ConversationError, Result};
 use crate::remote::{RemoteError, Seen};
 use crate::state::ExecutionStatus;
 

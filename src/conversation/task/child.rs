@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::super::base::Change;
-use super::super::live::Live;
-use super::super::run::Run;
-use super::super::{Conversation, ConversationError, Local, Result, load};
-use super::{Ended, Terms};
+use super::Ended;
 use crate::agent::AgentDocument;
 use crate::agent::definition::{Condensing, Definition};
+use crate::conversation::error::{ConversationError, Result};
+use crate::conversation::local::{Conversation, Local, Terms};
+use crate::conversation::memory::load;
 use crate::event::Json;
 use crate::hook;
 use crate::ids::ConversationId;
@@ -20,6 +19,9 @@ use crate::tool::{Context, Spec};
 
 /// The `max_size` and the `keep_first` of a child's default condenser: the reference's values.
 const CONDENSER: (u64, u64) = (80, 4);
+
+/// The maximum number of files that are named if a skill is not found.
+const PROBLEMS_SHOWN_MAX: usize = 5;
 
 /// Why a task has no result.
 pub(super) enum Stopped {
@@ -208,15 +210,18 @@ async fn skills(parent: &Local, definition: &Definition) -> std::result::Result<
         if let Some(home) = home {
             found.append(skills_of_person(&home));
         }
-        found.skills
+        found
     });
     let found = read.await.map_err(|_| ConversationError::Abandoned { what: "reading skills" })?;
     let skills = definition.skills.iter().map(|name| {
-        found.iter().find(|skill| skill.name == *name).cloned().ok_or_else(|| {
-            Stopped::Refused(format!(
-                "Skill '{name}' not found but was given to agent '{}'.",
-                definition.name
-            ))
+        found.skills.iter().find(|skill| skill.name == *name).cloned().ok_or_else(|| {
+            let mut reason =
+                format!("Skill '{name}' not found but was given to agent '{}'.", definition.name);
+            // It may be one of those that could not be used.
+            for problem in found.problems.iter().take(PROBLEMS_SHOWN_MAX) {
+                reason.push_str(&format!("\nLeft out: {problem}"));
+            }
+            Stopped::Refused(reason)
         })
     });
     skills.collect()
@@ -227,25 +232,5 @@ fn with(object: &Json, member: &str, value: &str) -> Json {
     match (AgentDocument::parse(object.text()), Json::parse(value)) {
         (Ok(document), Ok(value)) => document.with(member, Some(&value)).json().clone(),
         (Err(_), _) | (_, Err(_)) => object.clone(),
-    }
-}
-
-impl Local {
-    /// Stores the terms for the tasks that the next tool calls start.
-    pub(in super::super) fn offer_terms(&self, live: &Live, run: &Run) {
-        let terms = Terms {
-            agent: live.base.agent.clone(),
-            policy: live.base.policy.clone(),
-            max_iterations: run.max_iterations,
-            max_budget: run.max_budget,
-            cipher: live.sealing.cipher.clone(),
-        };
-        *self.tasks.terms.lock().unwrap_or_else(PoisonError::into_inner) = Some(terms);
-    }
-
-    /// Takes the costs of tasks that are not yet in the parent's base state.
-    pub(in super::super) fn spent_by_tasks(&self) -> Vec<Change> {
-        let mut spent = self.tasks.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        spent.drain(..).map(|(usage, metrics)| Change::Delegated(usage, Box::new(metrics))).collect()
     }
 }

@@ -4,22 +4,21 @@
 //! definition sets others. Its commands do not get the parent's secrets, and the parent's hooks do not run for it. It
 //! is kept in the same store. Its id is made of the parent's id and the task's id, so that the task can be resumed
 //! after a restart. Its costs are recorded at the parent under `task:<id>`.
+//! The room gives an agent its tool for tasks. It opens and runs a child as a program would, through the methods of
+//! `Conversation`, and names `local` and what lies below it.
 //!
 //! Source: `docs/reference/extensions.md#tasks`, and the reference's behaviour.
 
 mod child;
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
-use super::{ConversationError, Local, Result};
 use crate::agent::definition::Definitions;
-use crate::agent::{AgentDocument, Policy};
+use crate::conversation::error::{ConversationError, Result};
+use crate::conversation::local::Local;
 use crate::event::tool::{TaskAction, TaskObservation};
 use crate::event::{Content, Extra, Text};
 use crate::ids::ConversationId;
-use crate::secret::Cipher;
-use crate::state::Metrics;
 use crate::tool::{self, Context, Tool, ToolError};
 
 /// The maximum depth of tasks within tasks.
@@ -27,28 +26,6 @@ const DEPTH_MAX: usize = 5;
 
 /// The maximum number of tasks of one conversation.
 const TASKS_MAX: u32 = 10_000;
-
-/// The values that a child takes from its parent, as of the time when the parent's tools were started.
-#[derive(Debug, Clone)]
-pub(super) struct Terms {
-    pub agent: AgentDocument,
-    pub policy: Policy,
-    pub max_iterations: u64,
-    pub max_budget: Option<f64>,
-    pub cipher: Option<Cipher>,
-}
-
-/// The state of the tasks that a conversation has given.
-#[derive(Debug, Default)]
-pub(super) struct Tasks {
-    pub terms: Mutex<Option<Terms>>,
-    /// The costs of tasks that are not recorded yet, by usage id.
-    pub spent: Mutex<Vec<(String, Metrics)>>,
-    /// The number of the last task. `None` before the first one.
-    last: tokio::sync::Mutex<Option<u32>>,
-    /// The tasks that are being worked on.
-    busy: Mutex<HashSet<String>>,
-}
 
 /// The result of a task.
 enum Ended {
@@ -68,20 +45,21 @@ impl Local {
         Arc::new(tool::Task::new(&listed, runner))
     }
 
-    /// Returns the agents that can get tasks: those of the host, of plugins, of files, and the built-in ones. Invalid
-    /// files are skipped, as in the reference.
-    pub(super) async fn definitions(&self) -> Result<Arc<Definitions>> {
+    /// Returns the agents that can get tasks: those of the host, of plugins, of files, and the built-in ones. Also
+    /// returns the files that could not be used.
+    pub(super) async fn definitions(&self) -> Result<(Arc<Definitions>, Vec<String>)> {
         let mut definitions = self.parts.definitions.clone();
         let loaded = self.loaded();
         definitions.fill(loaded.named.agents.iter().chain(&loaded.ambient.agents).cloned());
         let (working_dir, home) = (self.working_dir.clone(), self.parts.home.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let _problems = definitions.fill_from_files(&working_dir, home.as_deref());
+            let problems = definitions.fill_from_files(&working_dir, home.as_deref());
             definitions.fill(Definitions::builtin().iter().cloned());
-            definitions
+            (definitions, problems)
         });
-        let definitions = read.await.map_err(|_| ConversationError::Abandoned { what: "reading agents" })?;
-        Ok(Arc::new(definitions))
+        let read = read.await.map_err(|_| ConversationError::Abandoned { what: "reading agents" })?;
+        let (definitions, problems) = read;
+        Ok((Arc::new(definitions), problems.iter().map(ToString::to_string).collect()))
     }
 
     /// Returns the id of the child conversation for a task.

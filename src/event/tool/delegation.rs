@@ -1,9 +1,9 @@
 //! Delegated work: sub-agents, child conversations, workflows, other models.
 
 use crate::event::decode::{DecodeError, Mismatch};
-use crate::event::json::Raw;
 use crate::event::message::Content;
 use crate::event::model::{Field, Map, Reading, Text, model, take, wire, words};
+use crate::json::Raw;
 
 words! {
     /// What to do with sub-agents.

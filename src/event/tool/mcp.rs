@@ -1,10 +1,9 @@
 //! Tools of servers (Model Context Protocol) and of clients.
 
 use crate::event::decode::DecodeError;
-use crate::event::dump::Out;
-use crate::event::json::Raw;
 use crate::event::message::Content;
 use crate::event::model::{Extra, Field, Json, Map, Reading, Text, model, take, wire};
+use crate::json::{Out, Raw};
 
 model! {
     /// Calls a server's tool.

@@ -27,9 +27,9 @@ pub use terminal::*;
 pub use thought::*;
 
 use super::decode::{DecodeError, Mismatch};
-use super::json::Raw;
 use super::message::Content;
 use super::model::{Field, Reading, kinds};
+use crate::json::Raw;
 
 kinds! {
     /// A checked tool call: what the tool must do.

@@ -1,9 +1,9 @@
 //! Tools about models: switching models, pictures for a model without vision, guidance from a model of the user.
 
 use crate::event::decode::{DecodeError, Mismatch};
-use crate::event::json::Raw;
 use crate::event::message::Content;
 use crate::event::model::{Field, Reading, Text, model, take, wire};
+use crate::json::Raw;
 
 model! {
     /// Switches to another model.

@@ -1,9 +1,9 @@
 //! Tools that change nothing outside the conversation: thinking, finishing, the task list, skills.
 
 use crate::event::decode::DecodeError;
-use crate::event::json::Raw;
 use crate::event::message::Content;
 use crate::event::model::{Extra, Field, Reading, Text, model, take, wire, words};
+use crate::json::Raw;
 
 model! {
     /// Thinks.

@@ -7,9 +7,8 @@
 use crate::event::Event;
 use crate::event::common::{Common, Source};
 use crate::event::decode::{DecodeError, Mismatch, Unfamiliar, decode};
-use crate::event::draft::{Draft, Members};
-use crate::event::json::Raw;
 use crate::event::telemetry::LLMCompletionLogEvent;
+use crate::json::{Draft, Members, Raw};
 
 /// What an event lost so that the reference can load it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,7 +94,7 @@ fn repair(text: &str, error: &DecodeError) -> Option<(String, Loss)> {
         Mismatch::Kind { of: "action", kind } if error.path == "action" => {
             let place = event.object()?.get_mut("action")?;
             let data = std::mem::take(place.object()?);
-            *place = Draft::Object(Members::default().with("data", data).tagged("MCPToolAction"));
+            *place = Draft::Object(Members::default().with("data", data).with_text("kind", "MCPToolAction"));
             Loss::Action { kind: kind.clone() }
         }
         Mismatch::Kind { of: "observation", kind } if error.path == "observation" => {
@@ -109,12 +108,12 @@ fn repair(text: &str, error: &DecodeError) -> Option<(String, Loss)> {
                 }
             }
             kept.set_text("tool_name", tool_name);
-            *event.get_mut("observation")? = Draft::Object(kept.tagged("MCPToolObservation"));
+            *event.get_mut("observation")? = Draft::Object(kept.with_text("kind", "MCPToolObservation"));
             Loss::Observation { kind: kind.clone() }
         }
         _ => return None,
     };
-    let mut out = crate::event::dump::Out::default();
+    let mut out = crate::json::Out::default();
     event.write(&mut out);
     Some((out.finish(), loss))
 }

@@ -1,6 +1,6 @@
 //! Steps for messages and for condensations.
 
-use crate::event::draft::{Draft, Members};
+use crate::json::{Draft, Members};
 
 /// Until 2025-10-21 `activated_skills` was called `activated_microagents`.
 pub(super) fn skills(event: &mut Members<'_>) -> bool {
@@ -20,7 +20,7 @@ pub(super) fn error_messages(event: &mut Members<'_>) -> bool {
     }
     let Some(error) = event.str("error").map(std::borrow::Cow::into_owned) else { return false };
     event.remove("error");
-    let content = Draft::Array(vec![Draft::text_part(error)]);
+    let content = Draft::Array(vec![text_part(error)]);
     event.set("llm_message", Draft::object_of([("role", Draft::json("\"user\"")), ("content", content)]));
     if !event.has("source") {
         event.set_text("source", "agent");
@@ -64,4 +64,9 @@ pub(super) fn condensation_reply(event: &mut Members<'_>) -> bool {
 /// Whether the event is of this kind.
 pub(super) fn is(event: &Members<'_>, kind: &str) -> bool {
     event.str("kind").as_deref() == Some(kind)
+}
+
+/// Makes the text part of a message.
+pub(super) fn text_part<'a>(text: impl Into<String>) -> Draft<'a> {
+    Draft::object_of([("type", Draft::json("\"text\"")), ("text", Draft::text(text))])
 }

@@ -15,9 +15,8 @@ mod v0;
 
 use super::common::Given;
 use super::decode::{DecodeError, Mismatch, Unfamiliar, decode_with};
-use super::draft::Members;
-use super::json::{self, Raw};
 use super::{Event, Unknown, kind};
+use crate::json::{self, Members, Raw};
 
 pub use loadable::{Loss, loadable, unpack};
 

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::event::draft::{Draft, Members};
+use crate::json::{Draft, Members};
 
-use super::message::is;
+use super::message::{is, text_part};
 
 /// Until 2025-11-05 each observation had its own members for its content: `output`, `message`, `error`.
 ///
@@ -33,7 +33,7 @@ pub(super) fn output(event: &mut Members<'_>) -> bool {
         Some(error) => Some(error.into_owned()),
         None => output.as_ref().and_then(Draft::as_str).map(Cow::into_owned),
     };
-    inner.set("content", Draft::Array(text.map(Draft::text_part).into_iter().collect()));
+    inner.set("content", Draft::Array(text.map(text_part).into_iter().collect()));
     inner.set("is_error", Draft::json(if failed { "true" } else { "false" }));
     if kind == "TerminalObservation" {
         exit_code(inner);
@@ -58,7 +58,7 @@ fn exit_code(terminal: &mut Members<'_>) {
 pub(super) fn content_list(event: &mut Members<'_>) -> bool {
     let Some(inner) = observation(event) else { return false };
     let Some(text) = inner.str("content").map(Cow::into_owned) else { return false };
-    inner.set("content", Draft::Array(vec![Draft::text_part(text)]));
+    inner.set("content", Draft::Array(vec![text_part(text)]));
     true
 }
 
@@ -77,7 +77,7 @@ pub(super) fn search_content(event: &mut Members<'_>) -> bool {
     let error = error.filter(|error| !error.is_empty());
     let failed = error.is_some();
     let text = error.unwrap_or_else(|| search_text(inner, found, doing));
-    inner.set("content", Draft::Array(vec![Draft::text_part(text)]));
+    inner.set("content", Draft::Array(vec![text_part(text)]));
     inner.set("is_error", Draft::json(if failed { "true" } else { "false" }));
     true
 }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::event::draft::{Draft, Members};
 use crate::event::tool::catalogue;
+use crate::json::{Draft, Members};
 
 use super::message::is;
 use super::tool_call::new_name;

@@ -1,6 +1,6 @@
 //! Steps for tool calls: their shape, their risk, and the names of the tools.
 
-use crate::event::draft::{Draft, Members};
+use crate::json::{Draft, Members};
 
 use super::message::is;
 

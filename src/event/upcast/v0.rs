@@ -7,7 +7,8 @@
 
 use std::borrow::Cow;
 
-use crate::event::draft::{Draft, Members};
+use super::message::text_part;
+use crate::json::{Draft, Members};
 
 /// V0's states that still exist, with the names that they have today.
 const STATUSES: &[(&str, &str)] = &[
@@ -74,7 +75,7 @@ fn action_of<'a>(event: &mut Members<'a>, action: &str) -> Raised<'a> {
         ("system", _) => {
             let mut raised = Members::default();
             raised.set_text("source", "agent");
-            raised.set("system_prompt", Draft::text_part(texts(&args, &["content"]).pop()?));
+            raised.set("system_prompt", text_part(texts(&args, &["content"]).pop()?));
             raised.set(
                 "tools",
                 args.remove("tools").filter(|tools| !tools.is_null()).unwrap_or(Draft::json("[]")),
@@ -102,7 +103,7 @@ fn images<'a>(args: &mut Members<'a>) -> Draft<'a> {
 }
 
 fn message<'a>(role: &str, source: &str, texts: Vec<String>, mut images: Draft<'a>) -> Members<'a> {
-    let mut content: Vec<Draft<'a>> = texts.into_iter().map(Draft::text_part).collect();
+    let mut content: Vec<Draft<'a>> = texts.into_iter().map(text_part).collect();
     if images.array().is_some_and(|urls| !urls.is_empty()) {
         content.push(Draft::object_of([("type", Draft::json("\"image\"")), ("image_urls", images)]));
     }
@@ -151,13 +152,13 @@ fn call<'a>(event: &mut Members<'a>, action: &str, mut args: Members<'a>) -> Rai
     let mut raised = Members::default();
     raised.set_text("source", "agent");
     let thought = args.str("thought").filter(|text| !text.is_empty()).map(Cow::into_owned);
-    raised.set("thought", Draft::Array(thought.into_iter().map(Draft::text_part).collect()));
+    raised.set("thought", Draft::Array(thought.into_iter().map(text_part).collect()));
     args.remove("thought");
     if let Some(risk) = risk(&args) {
         raised.set("security_risk", risk);
     }
     if !args.has("kind") {
-        raised.set("action", Draft::Object(args.tagged(&format!("openhands-v0:{action}"))));
+        raised.set("action", Draft::Object(args.with_text("kind", &format!("openhands-v0:{action}"))));
     }
     raised.set_text("tool_name", &*tool);
     raised.set_text("tool_call_id", &*call);
@@ -260,11 +261,11 @@ fn observation_of<'a>(event: &mut Members<'a>, observation: &str) -> Raised<'a> 
         return Some(("UserRejectObservation", raised));
     }
     let mut inner = Members::default();
-    inner.set("content", Draft::Array(vec![Draft::text_part(content)]));
+    inner.set("content", Draft::Array(vec![text_part(content)]));
     inner.set("is_error", Draft::json(if observation == "error" { "true" } else { "false" }));
     if let Some(metadata) = extras.remove("metadata").filter(|metadata| !metadata.is_null()) {
         inner.set("metadata", metadata);
     }
-    raised.set("observation", Draft::Object(inner.tagged(&format!("openhands-v0:{observation}"))));
+    raised.set("observation", Draft::Object(inner.with_text("kind", &format!("openhands-v0:{observation}"))));
     Some(("ObservationEvent", raised))
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::event::json::Raw;
 use crate::event::{Content, Message};
+use crate::json::Raw;
 use crate::llm::body::text_of;
 use crate::llm::parsed::{CallParts, call, new_id};
 use crate::llm::{LlmError, ToolSchema};

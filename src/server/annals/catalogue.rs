@@ -13,8 +13,8 @@ use crate::audit::json as shape;
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
 use crate::server::App;
-use crate::server::failure::{Failure, Problem};
-use crate::server::request::Params;
+use crate::server::http::failure::{Failure, Problem};
+use crate::server::http::request::Params;
 use crate::store::{Conversation, ConversationFilter, Order, Store, UsageTotal};
 
 /// The maximum number of conversations in a page, and the default.

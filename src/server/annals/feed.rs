@@ -18,12 +18,12 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::log::payload;
-use super::stream::Stream;
 use crate::ids::Position;
 use crate::server::App;
-use crate::server::budget::{self, Charge, Door, Read, STEP_BYTES_MAX};
-use crate::server::failure::{Failure, Problem};
-use crate::server::request::Params;
+use crate::server::http::budget::{self, Charge, Door, Read, STEP_BYTES_MAX};
+use crate::server::http::failure::{Failure, Problem};
+use crate::server::http::request::Params;
+use crate::server::http::stream::Stream;
 use crate::store::{FeedEvent, Store};
 
 /// The maximum number of events read at once.
@@ -96,7 +96,7 @@ async fn follow(
                 Some(_) | None => Read::Done(page),
             })
         };
-        let page = budget::within(app, &app.budgets().listeners, read).await;
+        let page = budget::within(app.store(), &app.budgets().listeners, read).await;
         let (page, charge) = page.map_err(|_| io::Error::other("the log cannot be read now"))?;
         let is_empty = page.is_empty();
         for event in page {

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use super::shorten::shorten;
 use super::{ask, named};
 use crate::error::{Error, Expected, Result};
-use crate::event::json::Raw;
 use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
 use crate::ids::{ConversationId, EventId, Sequence};
+use crate::json::Raw;
 use crate::server::App;
-use crate::server::budget::{self, Charge, Door, PAGE_BYTES_MAX, Read};
-use crate::server::events::{array, held};
-use crate::server::failure::{Failure, Problem};
-use crate::server::request::Params;
+use crate::server::http::budget::{self, Charge, Door, PAGE_BYTES_MAX, Read};
+use crate::server::http::failure::{Failure, Problem};
+use crate::server::http::json::{array, held};
+use crate::server::http::request::Params;
 use crate::store::{Append, Appended, EventQuery, Store, StoredEvent};
 
 /// The largest body of an append, in bytes: enough for the largest event and some more.
@@ -124,7 +124,7 @@ pub(super) async fn page(
             Err(error) => Read::Done(Err(named(error))),
         })
     };
-    let (page, charge) = budget::within(&app, &app.budgets().pages, read).await?;
+    let (page, charge) = budget::within(app.store(), &app.budgets().pages, read).await?;
     Ok(held(charge.hold(page?)))
 }
 

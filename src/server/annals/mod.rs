@@ -1,17 +1,15 @@
 //! `/api/annals/`: the routes that Annals adds to the reference's interface.
 //!
 //! They show any conversation of the file, named by its id or a prefix of it, at any point. Payloads are shown as they
-//! are stored. Only a few questions about the whole file run at once ([`Gates`]), so that a client with many questions
-//! does not block the others. Responses have the shapes of `annals --json`.
+//! are stored. Only a few questions about the whole file run at once (`http/permits.rs`), so that a client with many
+//! questions does not block the others. Responses have the shapes of `annals --json`. The room names `live` and `http`.
 
 mod catalogue;
 mod feed;
-mod gates;
 mod log;
 mod moment;
 mod question;
 mod shorten;
-mod stream;
 mod whole;
 
 use std::sync::Arc;
@@ -19,13 +17,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
-pub(super) use gates::Gates;
-pub(super) use stream::Stream;
 
 use super::App;
-use super::failure::Failure;
-use super::request::Params;
 use crate::error::{Error, Result};
+use crate::server::http::failure::Failure;
+use crate::server::http::request::Params;
 use crate::store::{Cancel, Store};
 
 pub(super) fn routes() -> Router<Arc<App>> {

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::message::ChatFlags;
 use crate::replay::{Difference, Memory, Moment, Point, json};
 use crate::server::App;
-use crate::server::failure::Failure;
-use crate::server::request::Params;
+use crate::server::http::failure::Failure;
+use crate::server::http::request::Params;
 use crate::store::Store;
 
 type Answer = std::result::Result<Json<Value>, Failure>;

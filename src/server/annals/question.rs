@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::header;
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
@@ -14,13 +14,16 @@ use super::{Form, answer};
 use crate::audit::{self, REPORTS, json as shape};
 use crate::ids::{Position, Timestamp};
 use crate::server::App;
-use crate::server::failure::{Failure, Problem};
-use crate::server::request::{self, Params};
+use crate::server::http::failure::{Failure, Problem};
+use crate::server::http::request::{self, Params};
 use crate::store::{SearchFilter, SqlAnswer, SqlLimits, SqlQuery, SqlValue};
 
 /// The maximum number of hits in a page, and the default.
 const HITS_MAX: u64 = 100;
 const HITS: u64 = 20;
+
+/// The header of CSV that names the limit at which the answer was cut, as `truncated` does in JSON.
+const TRUNCATED: HeaderName = HeaderName::from_static("annals-truncated");
 
 /// The values of `format` that a route accepts.
 const JSON_OR_CSV: [(&str, Form); 2] = [("json", Form::Json), ("csv", Form::Csv)];
@@ -133,7 +136,12 @@ fn limits(members: &Map<String, Value>) -> Result<SqlLimits, Failure> {
 }
 
 fn csv(answer: &SqlAnswer) -> Response {
-    ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], shape::csv(answer)).into_response()
+    let mut response =
+        ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], shape::csv(answer)).into_response();
+    if let Some(truncated) = answer.truncated {
+        response.headers_mut().insert(TRUNCATED, HeaderValue::from_static(truncated.as_str()));
+    }
+    response
 }
 
 /// Makes a response of an HTML page. Its content security policy allows no scripts and no loading. The page's head has
@@ -179,10 +187,11 @@ pub(super) async fn report(
     let report =
         audit::report(&name).ok_or_else(|| Failure::not_found(format!("There is no report {name:?}")))?;
     let given = report_parameters(&params);
-    let answer = answer(&app, move |store| audit::run(store, report, &given, SqlLimits::default())).await?;
+    let asked = given.clone();
+    let answer = answer(&app, move |store| audit::run(store, report, &asked, SqlLimits::default())).await?;
     Ok(match form {
         Form::Json => Json(shape::report_answer(report, &answer)).into_response(),
         Form::Csv => csv(&answer),
-        Form::Html => html(audit::report_page(report, &answer)),
+        Form::Html => html(audit::report_page(report, &given, &answer)),
     })
 }

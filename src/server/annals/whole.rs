@@ -10,14 +10,14 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::stream::Stream;
 use super::{answer, ask};
 use crate::audit::json as shape;
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::server::App;
-use crate::server::failure::Failure;
-use crate::server::request::Params;
+use crate::server::http::failure::Failure;
+use crate::server::http::request::Params;
+use crate::server::http::stream::Stream;
 use crate::store::{By, Store, Verification, VerifyStep};
 
 /// The maximum number of administrative acts in a page, and the default.

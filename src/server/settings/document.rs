@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::event::json::Raw;
+use super::launch;
+use crate::json::Raw;
 use crate::secret::document::agent;
 use crate::secret::{Cipher, Form};
 use crate::server::App;
-use crate::server::exposure::Exposure;
-use crate::server::failure::Failure;
-use crate::server::keep;
-use crate::server::launch;
-use crate::server::shape;
+use crate::server::http::exposure::Exposure;
+use crate::server::http::failure::Failure;
+use crate::server::http::shape;
+use crate::server::live::keep;
 
 const FILE: &str = "settings.json";
 

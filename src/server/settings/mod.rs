@@ -1,8 +1,23 @@
-//! Settings and named secrets that apply to all conversations (`docs/reference/settings.md#settings`).
+//! Settings and named secrets that apply to all conversations (`docs/reference/settings.md#settings`), and everything
+//! else that a person sets up before a conversation.
+//!
+//! The room holds the profiles of models and agents, connections to providers, the list of workspaces, and the
+//! extensions that agents can use (`extension`). `launch` makes the agent of a new conversation from them. The files
+//! are shared with the reference. The room names `live` and what is above it; it does not know the routes of
+//! conversations.
 
+pub(super) mod agent_profiles;
+pub(super) mod connections;
 mod document;
-pub(super) mod secrets;
+pub(super) mod extension;
+pub(super) mod launch;
+pub(super) mod meta_profiles;
+mod named;
+pub(super) mod profiles;
+mod secrets;
 mod servers;
+pub(super) mod tries;
+pub(super) mod workspaces;
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,13 +31,10 @@ use serde_json::Value;
 pub(super) use document::Document;
 
 use super::App;
-use super::agent_profiles;
-use super::exposure::Exposure;
-use super::failure::Failure;
-use super::meta_profiles;
-use super::profiles;
-use super::request;
-use super::shape;
+use crate::server::http::exposure::Exposure;
+use crate::server::http::failure::Failure;
+use crate::server::http::request;
+use crate::server::http::shape;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()

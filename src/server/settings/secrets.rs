@@ -1,6 +1,5 @@
-//! Named secrets that every conversation can look up: `secrets.json`, in the reference's format.
+//! The routes of the named secrets that every conversation can look up.
 
-use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -9,41 +8,18 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::secret::{Cipher, REDACTED, Secret};
+use super::agent_profiles;
+use crate::secret::{REDACTED, Secret};
 use crate::server::App;
-use crate::server::agent_profiles;
-use crate::server::failure::Failure;
-use crate::server::keep;
-use crate::server::request::{self, Params};
-
-const FILE: &str = "secrets.json";
-
-/// The member of the file that holds the secrets.
-const SECRETS: &str = "custom_secrets";
-
-const NAME_CHARACTERS_MAX: usize = 64;
+use crate::server::http::failure::Failure;
+use crate::server::http::request::{self, Params};
+use crate::server::live::keep;
+use crate::server::live::secrets::{FILE, SECRETS, check_name, stored, value_of};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/secrets", get(list).put(put)).route("/secrets/{name}", get(value).delete(delete))
-}
-
-/// Checks a name: a letter, then letters, digits and underscores. It becomes the name of an environment variable.
-fn check_name(name: &str) -> Result<(), Failure> {
-    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
-    let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if begins && is_word && name.len() <= NAME_CHARACTERS_MAX {
-        return Ok(());
-    }
-    Err(Failure::unprocessable(
-        "Invalid secret name format. Must start with a letter, contain only letters, numbers, and underscores, \
-         and be 1-64 characters long.",
-    ))
-}
-
-fn stored(members: &Map<String, Value>) -> Option<&Map<String, Value>> {
-    members.get(SECRETS)?.as_object()
 }
 
 async fn list(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
@@ -71,21 +47,6 @@ async fn value(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<
     let value = value_of(&members, &name, app.config().cipher.as_ref());
     let value = value.ok_or_else(|| Failure::not_found("Secret not found"))?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], value).into_response())
-}
-
-fn value_of(members: &Map<String, Value>, name: &str, cipher: Option<&Cipher>) -> Option<String> {
-    let text = stored(members)?.get(name)?.get("secret")?.as_str()?;
-    match cipher {
-        Some(cipher) if Cipher::is_token(text) => cipher.open(text).map(|secret| secret.expose().to_owned()),
-        // Without a cipher, a sealed value cannot be opened.
-        _ => (!Cipher::is_token(text)).then(|| text.to_owned()),
-    }
-}
-
-/// Reads the value of a stored secret from the settings folder. Blocks on the disk.
-pub(in crate::server) fn read(folder: &FilePath, name: &str, cipher: Option<&Cipher>) -> Option<String> {
-    check_name(name).ok()?;
-    value_of(&keep::load(&folder.join(FILE)).ok()?, name, cipher)
 }
 
 async fn put(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::Document;
 use crate::server::App;
-use crate::server::exposure::Exposure;
-use crate::server::failure::Failure;
-use crate::server::request;
-use crate::server::shape;
+use crate::server::http::exposure::Exposure;
+use crate::server::http::failure::Failure;
+use crate::server::http::request;
+use crate::server::http::shape;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/mcp/{settings_key}", post(add).patch(change).delete(remove))

@@ -10,10 +10,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::wire::{Said, Socket};
 use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::server::App;
-use crate::server::auth;
-use crate::server::failure::Failure;
-use crate::server::gate::Gate;
-use crate::server::request::Params;
+use crate::server::http::auth;
+use crate::server::http::failure::Failure;
+use crate::server::http::gate::Gate;
+use crate::server::http::request::Params;
 
 /// How long a client without a key may take to send its first frame.
 const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -80,7 +80,7 @@ pub(super) fn knock(
         return Ok(Caller::Known);
     }
     match params.get("session_api_key").or_else(|| auth::key(headers)) {
-        Some(key) if auth::is_known(app, Some(key)) => Ok(Caller::Known),
+        Some(key) if auth::is_known(app.config(), Some(key)) => Ok(Caller::Known),
         Some(_) => Err(Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned())),
         None => Ok(Caller::Unknown(gate.map(|Extension(gate)| gate))),
     }
@@ -97,7 +97,7 @@ pub(super) async fn enter(app: &App, caller: Caller, socket: &mut Socket) -> Opt
         Ok(Said::Text(text)) => auth_frame(text.as_str()).flatten(),
         Ok(Said::Gone | Said::Other) | Err(_) => None,
     };
-    if key.is_some_and(|key| auth::is_known(app, Some(&key))) {
+    if key.is_some_and(|key| auth::is_known(app.config(), Some(&key))) {
         if let Some(gate) = gate {
             gate.open();
         }

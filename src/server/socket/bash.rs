@@ -14,12 +14,13 @@ use super::admission::{self, Caller, OVERLOADED, RESTARTS};
 use super::wire::{Said, Socket, Upgrade};
 use crate::ids::{EventId, Timestamp};
 use crate::server::App;
-use crate::server::bash::{self, BashEvent};
-use crate::server::budget;
-use crate::server::failure::Failure;
-use crate::server::gate::Gate;
-use crate::server::request::Params;
-use crate::server::scope::Scope;
+use crate::server::http::budget;
+use crate::server::http::failure::Failure;
+use crate::server::http::gate::Gate;
+use crate::server::http::request::Params;
+use crate::server::live::bash::BashEvent;
+use crate::server::workspace::bash;
+use crate::server::workspace::scope::Scope;
 
 /// The maximum number of subscribers.
 const LISTENERS_MAX: usize = 50;

@@ -13,11 +13,11 @@ use super::listener::{Listener, Wording};
 use super::wire::{Socket, Upgrade};
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
-use crate::server::failure::Failure;
-use crate::server::gate::Gate;
-use crate::server::hub::Piece;
-use crate::server::request::{Params, PathId};
-use crate::server::session::snapshot;
+use crate::server::http::failure::Failure;
+use crate::server::http::gate::Gate;
+use crate::server::http::request::{Params, PathId};
+use crate::server::live::hub::Piece;
+use crate::server::live::session::snapshot;
 use crate::store::EventQuery;
 
 /// The past events that are sent again.

@@ -12,10 +12,10 @@ use super::past::Past;
 use super::wire::{Said, Socket};
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
-use crate::server::failure::Failure;
-use crate::server::hub::{Frame, Heard, Piece};
-use crate::server::message;
-use crate::server::session::Busy;
+use crate::server::http::failure::Failure;
+use crate::server::http::message;
+use crate::server::live::hub::{Frame, Heard, Piece};
+use crate::server::live::session::Busy;
 use crate::store::EventQuery;
 
 /// The format of a socket's frames, with one method for each kind of content. `None` ends the connection.

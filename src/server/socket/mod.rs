@@ -1,4 +1,6 @@
 //! Live events over WebSockets (`docs/reference/sockets.md`).
+//!
+//! The room names `live` and `http`, and `workspace` for the socket of commands.
 
 mod admission;
 mod bash;

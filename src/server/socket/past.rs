@@ -4,10 +4,9 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
-use crate::server::budget::{self, Charge, Door, Read, STEP_BYTES_MAX};
-use crate::server::events::provenance;
-use crate::server::failure::Failure;
-use crate::server::wire::{self, Nulls};
+use crate::server::http::budget::{self, Charge, Door, Read, STEP_BYTES_MAX};
+use crate::server::http::failure::Failure;
+use crate::server::live::wire::{self, Nulls, provenance};
 use crate::store::{EventQuery, Store};
 
 /// The maximum number of events of one page.
@@ -42,7 +41,8 @@ impl Past {
             });
             Ok(Read::Done((shown.collect(), page.next)))
         };
-        let ((events, next), mut charge) = budget::within(app, &app.budgets().listeners, read).await?;
+        let ((events, next), mut charge) =
+            budget::within(app.store(), &app.budgets().listeners, read).await?;
         let events: Vec<(Sequence, Utf8Bytes)> = events;
         charge.settle(events.iter().map(|(_, text)| text.len()).sum());
         Ok(Self { events, next, charge })

@@ -15,11 +15,11 @@ use super::listener::{Listener, Wording};
 use super::wire::{Socket, Upgrade};
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
-use crate::server::failure::Failure;
-use crate::server::gate::Gate;
-use crate::server::hub::{Piece, Step};
-use crate::server::request::{Params, PathId};
-use crate::server::session::snapshot;
+use crate::server::http::failure::Failure;
+use crate::server::http::gate::Gate;
+use crate::server::http::request::{Params, PathId};
+use crate::server::live::hub::{Piece, Step};
+use crate::server::live::session::snapshot;
 use crate::store::EventQuery;
 
 /// The maximum size of an event that is copied into its frame: 32 KiB.

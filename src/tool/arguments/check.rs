@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::python::{is_float, repr, type_name};
 use super::{Need, Of, Parameter};
 use crate::event::Unfamiliar;
-use crate::event::json::Raw;
 use crate::event::model::{Field, Reading};
+use crate::json::Raw;
 
 /// The address of the help pages for errors, as the reference gives it.
 const PAGES: &str = "https://errors.pydantic.dev/2.14/v/";

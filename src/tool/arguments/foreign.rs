@@ -5,9 +5,8 @@
 
 use super::{Inner, Need, Of, Parameter};
 use crate::event::Unfamiliar;
-use crate::event::dump::Out;
-use crate::event::json::Raw;
 use crate::event::model::{Field, Reading};
+use crate::json::{Out, Raw};
 
 /// Returns the table for the schema of an object.
 pub(in crate::tool) fn of_schema(schema: Raw<'_>) -> Vec<Parameter> {

@@ -14,7 +14,7 @@ pub(super) use python::{float, repr_text};
 use std::borrow::Cow;
 
 use crate::event::Json;
-use crate::event::dump::Out;
+use crate::json::Out;
 
 /// One argument.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 /// Returns the name of the Python type of the value.
 pub(super) fn type_name(value: Raw<'_>) -> &'static str {

@@ -19,10 +19,10 @@ use history::History;
 use super::arguments::{Inner, Need, Of, Parameter};
 use super::manual::{Effect, Manual};
 use super::{Context, Making, Resources, Tool, ToolError, worker};
-use crate::event::json::Raw;
 use crate::event::message::Content;
 use crate::event::tool::{EditorCommand, FileEditorAction, FileEditorObservation};
 use crate::event::{Action, Extra, Observation, Text, ToolDefinition};
+use crate::json::Raw;
 use crate::llm::{Boxed, ToolSchema};
 
 const PARAMETERS: &[Parameter] = &[

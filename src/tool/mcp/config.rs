@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::expand::{References, expand};
-use crate::event::json::Raw;
+use crate::json::Raw;
 
 /// Returns the value of a name. `None` if the name has no value.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -5,8 +5,7 @@
 //! a plain object.
 
 use crate::event::Json;
-use crate::event::dump::Out;
-use crate::event::json::Raw;
+use crate::json::{Out, Raw};
 
 /// The maximum number of parts of a simplified schema.
 const PARTS_MAX: usize = 5000;

@@ -7,8 +7,6 @@ use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ResourceC
 use super::expand::{References, expand};
 use super::server::{CallFailure, Server};
 use super::simplify::simplified;
-use crate::event::dump::Out;
-use crate::event::json::Raw;
 use crate::event::message::Content;
 use crate::event::model::{Field, Map, Reading};
 use crate::event::tool::{MCPToolAction, MCPToolObservation};
@@ -16,6 +14,7 @@ use crate::event::{
     Action, Extra, ImageContent, Json, Observation, Text, ToolAnnotations, ToolDefinition, ToolFields,
     Unfamiliar,
 };
+use crate::json::{Out, Raw};
 use crate::llm::{Boxed, ToolSchema};
 use crate::message::{CLIPPED, clip};
 use crate::tool::arguments::{self, Parameter};

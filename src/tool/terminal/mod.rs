@@ -28,8 +28,8 @@ use tokio::sync::Mutex;
 use super::arguments::{Need, Of, Parameter};
 use super::manual::{Effect, Manual};
 use super::{Context, Making, RegistryError, Resources, Spec, Tool, ToolError};
-use crate::event::json::Raw;
 use crate::event::{Action, Observation, ToolDefinition};
+use crate::json::Raw;
 use crate::llm::{Boxed, ToolSchema};
 
 /// The subfolder of the conversation's folder in which long outputs are kept.

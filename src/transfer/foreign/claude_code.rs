@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use super::content;
 use super::translation::{About, Answer, Arriving, Call, Memory, Translation, Translator, common, is_member};
 use crate::event::foreign::{ForeignFormat, ForeignUsage};
-use crate::event::json::{Object, Raw};
 use crate::event::{
     Content, Event, Message, MessageEvent, Origin, RejectionSource, Role, Source, Text, TextContent,
     Thinking, UserRejectObservation,
 };
 use crate::ids::EventId;
+use crate::json::{Object, Raw};
 
 const FORMAT: ForeignFormat = ForeignFormat::ClaudeCode;
 

@@ -10,8 +10,8 @@ use super::responses::{self, Item};
 use super::translation::{About, Arriving, Memory, Translation, Translator, place_id};
 use crate::event::Event;
 use crate::event::foreign::ForeignUsage;
-use crate::event::json::{Object, Raw};
 use crate::ids::EventId;
+use crate::json::{Object, Raw};
 
 /// The beginnings of user messages that Codex itself has written.
 const PROGRAM_PREFIXES: &[&str] = &[

@@ -1,9 +1,9 @@
 //! Translates parts of messages, as different providers write them, into Annals' types.
 
-use crate::event::json::Raw;
 use crate::event::{
     Content, Extra, ImageContent, Json, RedactedThinkingBlock, TextContent, Thinking, ThinkingBlock,
 };
+use crate::json::Raw;
 
 /// Returns the parts of a message's content. A string is one text part. A part that is neither text nor an image is
 /// kept as it is.

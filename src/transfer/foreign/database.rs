@@ -14,10 +14,9 @@ use super::translation::{self, Arriving, Translation, Translator, place_id};
 use super::{Arrived, row};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
-use crate::event::dump::Out;
 use crate::event::foreign::{ForeignFormat, Record};
-use crate::event::json::Raw;
 use crate::ids::ConversationId;
+use crate::json::{Out, Raw};
 use crate::store::{Container, ForeignDatabase, ForeignTable, Store};
 
 /// The table name of the record that holds a database's schema.

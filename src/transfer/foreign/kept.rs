@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::event::foreign::{Provenance, Record};
-use crate::event::json::Object;
 use crate::ids::{ConversationId, EventId, Sequence};
+use crate::json::Object;
 use crate::store::{EventQuery, Store, StoredEvent};
 
 /// The number of events that are held in memory at a time.

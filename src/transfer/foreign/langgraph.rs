@@ -13,9 +13,9 @@ use super::translation::{
 use super::{content, row};
 use crate::chain::Digest;
 use crate::event::foreign::{ForeignFormat, ForeignUsage};
-use crate::event::json::{Object, Raw};
 use crate::event::{Content, Event, Message, MessageEvent, Origin, Role, Source, Text, TextContent};
 use crate::ids::EventId;
+use crate::json::{Object, Raw};
 
 const FORMAT: ForeignFormat = ForeignFormat::LangGraph;
 

@@ -6,9 +6,8 @@
 //! converted, too. A value is only converted if its JSON gives the same bytes again. Source: the MessagePack
 //! specification; `langgraph.checkpoint.serde.jsonplus` of langgraph-checkpoint 4.3.
 
-use crate::event::dump::Out;
 use crate::event::foreign::{base64_decode, base64_encode};
-use crate::event::json::Raw;
+use crate::json::{Out, Raw};
 
 /// The maximum nesting of values. An event that holds the record must not exceed the maximum nesting of events.
 const DEPTH_MAX: usize = 60;

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::responses::{self, Item};
 use super::translation::{About, Arriving, Memory, Translation, Translator, place_id};
-use crate::event::json::Raw;
 use crate::ids::EventId;
+use crate::json::Raw;
 
 #[derive(Default)]
 pub(super) struct OpenAiAgents {

@@ -8,8 +8,8 @@ use super::database::SCHEMA;
 use super::row;
 use crate::error::{Error, Result};
 use crate::event::foreign::{Provenance, Record};
-use crate::event::json::{Object, Raw};
 use crate::ids::{ConversationId, Sequence};
+use crate::json::{Object, Raw};
 use crate::store::{Glue, NewForeignDatabase, Store};
 
 /// Writes the session file of a conversation, byte for byte. Returns the number of events.

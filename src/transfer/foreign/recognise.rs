@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crate::event::foreign::ForeignFormat;
-use crate::event::json::{Object, Raw};
+use crate::json::{Object, Raw};
 use crate::untrusted;
 
 /// The number of bytes of a file that are read.

@@ -3,9 +3,9 @@
 
 use super::content;
 use super::translation::{Answer, Arriving, Call, Memory, Translation, common, is_member};
-use crate::event::json::{Object, Raw};
 use crate::event::{Content, Event, Extra, Message, MessageEvent, Origin, ReasoningItem, Role, Source, Text};
 use crate::ids::EventId;
+use crate::json::{Object, Raw};
 
 /// An item and its context.
 pub(super) struct Item<'a> {

@@ -2,9 +2,8 @@
 //! again from it with the same values.
 
 use super::msgpack;
-use crate::event::dump::Out;
 use crate::event::foreign::{base64_decode, base64_encode};
-use crate::event::json::Raw;
+use crate::json::{Out, Raw};
 use crate::store::ForeignValue;
 
 /// Returns the row as JSON, with the columns in order.

@@ -12,8 +12,8 @@ use super::{Arrived, Conflict, recognise};
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::event::foreign::{ForeignFormat, Record};
-use crate::event::json::Raw;
 use crate::ids::ConversationId;
+use crate::json::Raw;
 use crate::store::{ArrivingFile, Container, Glue, Store};
 use crate::transfer::{folder, layout};
 

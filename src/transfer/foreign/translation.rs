@@ -5,15 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::chain::Digest;
-use crate::event::draft::{Draft, Members};
-use crate::event::dump::Out;
 use crate::event::foreign::{ForeignFormat, ForeignUsage, Provenance, Record};
-use crate::event::json::Raw;
 use crate::event::{
     Action, ActionEvent, Common, Content, Event, Extra, MessageToolCall, NewEvent, Observation,
     ObservationEvent, Origin, PAYLOAD_BYTES_MAX, Source, Text, Untabled,
 };
 use crate::ids::{EventId, ROOT};
+use crate::json::{Draft, Members, Out, Raw};
 
 /// A record that is being imported.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Who may call, how much at once, and for how long.
+//! Access: which clients may call, how much they may send, and how long they may take.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::caller::{KEY, Served, model};
 
 #[tokio::test]
-async fn without_the_key_there_is_nothing() {
+async fn without_the_key_every_route_answers_unauthorized() {
     let server = Served::start().await;
     let routes = [
         ("GET", "/api/conversations/search"),
@@ -37,7 +37,7 @@ async fn without_the_key_there_is_nothing() {
 }
 
 #[tokio::test]
-async fn any_of_several_keys_will_do() {
+async fn any_of_several_keys_is_accepted() {
     let keys = vec!["other-key".to_owned(), KEY.to_owned()];
     let server = Served::with(|config| Config { session_keys: keys, ..config }).await;
     for key in ["other-key", KEY] {
@@ -49,7 +49,7 @@ async fn any_of_several_keys_will_do() {
 }
 
 #[tokio::test]
-async fn a_browser_is_told_which_pages_may_call() {
+async fn cors_headers_name_only_local_and_configured_origins() {
     let origins = vec!["https://app.example".to_owned()];
     let server = Served::with(|config| Config { origins, ..config }).await;
     let ask = async |origin: &str| {
@@ -76,7 +76,7 @@ async fn a_browser_is_told_which_pages_may_call() {
 }
 
 #[tokio::test]
-async fn without_keys_pages_from_elsewhere_are_refused() {
+async fn without_keys_requests_from_foreign_origins_are_refused() {
     let server = Served::with(|config| Config { session_keys: Vec::new(), ..config }).await;
     let body = br#"{"command":"touch pwned"}"#;
     let send = async |headers: &[(&str, &str)]| {
@@ -84,9 +84,9 @@ async fn without_keys_pages_from_elsewhere_are_refused() {
     };
     let foreign = (403, json!("Foreign origin"));
     assert_eq!(send(&[("origin", "http://evil.example"), ("content-type", "text/plain")]).await, foreign);
-    // A name that its owner lets lead to this machine.
-    let (status, said) = send(&[("host", "evil.example:8000")]).await;
-    assert!(status == 403 && said.as_str().unwrap().contains("--allow-host"), "{status} {said}");
+    // A foreign host name that its owner points to this machine.
+    let (status, detail) = send(&[("host", "evil.example:8000")]).await;
+    assert!(status == 403 && detail.as_str().unwrap().contains("--allow-host"), "{status} {detail}");
     let model = model(&[]);
     let id = server.conversation(&model).await;
     for path in
@@ -101,7 +101,7 @@ async fn without_keys_pages_from_elsewhere_are_refused() {
 }
 
 #[tokio::test]
-async fn without_keys_a_page_elsewhere_loads_nothing_and_a_person_may_visit() {
+async fn without_keys_a_foreign_page_loads_nothing_and_a_user_may_open_the_page() {
     let hosts = vec!["agents.example".to_owned()];
     let config = |config: Config| Config { session_keys: Vec::new(), hosts, ..config };
     let server = Served::with(config).await;
@@ -141,7 +141,7 @@ async fn without_keys_a_page_elsewhere_loads_nothing_and_a_person_may_visit() {
 }
 
 #[tokio::test]
-async fn every_answer_is_what_it_says_and_for_this_origin() {
+async fn every_answer_has_the_nosniff_and_same_origin_headers() {
     let server = Served::start().await;
     std::fs::write(server.path("a.js"), "1").unwrap();
     let download = format!("/api/file/download?path={}", server.path("a.js").display());
@@ -167,7 +167,7 @@ async fn every_answer_is_what_it_says_and_for_this_origin() {
 }
 
 #[tokio::test]
-async fn heads_and_bodies_have_bounds() {
+async fn heads_and_bodies_are_bounded() {
     let server = Served::start().await;
     let long = "x".repeat(200 << 10);
     let answer = server.send("GET", "/health", &[("x-long", &long)], b"").await;
@@ -183,7 +183,7 @@ async fn heads_and_bodies_have_bounds() {
 }
 
 #[tokio::test]
-async fn deep_json_brings_nothing_down() {
+async fn deep_json_does_not_stop_the_server() {
     let server = Served::start().await;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let answer =
@@ -192,9 +192,9 @@ async fn deep_json_brings_nothing_down() {
     assert_eq!(server.get("/api/conversations/count").await.status, 200);
 }
 
-/// The time of the test stands still until everybody waits, so that half a minute passes at once.
+/// The test advances the paused clock by half a minute, so that the timeouts pass at once.
 #[tokio::test]
-async fn who_says_nothing_is_shown_the_door() {
+async fn silent_and_slow_connections_are_closed() {
     let server = Served::start().await;
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     let mut slow = TcpStream::connect(server.address).await.unwrap();
@@ -204,7 +204,7 @@ async fn who_says_nothing_is_shown_the_door() {
         "POST /api/conversations HTTP/1.1\r\nhost: localhost\r\nx-session-api-key: {KEY}\r\ncontent-length: 100\r\n\r\n{{"
     );
     pausing.write_all(head.as_bytes()).await.unwrap();
-    // They are taken before time passes.
+    // The server accepts the connections before the clock advances.
     assert_eq!(server.get("/health").await.status, 200);
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(31)).await;
@@ -218,7 +218,7 @@ async fn who_says_nothing_is_shown_the_door() {
 }
 
 #[tokio::test]
-async fn a_connection_is_kept_after_a_refusal_or_said_to_be_closed() {
+async fn after_a_refusal_a_connection_is_kept_or_announced_as_closed() {
     let server = Served::start().await;
     let ask = async |stream: &mut TcpStream, body: usize, sent: usize| {
         let head = format!(
@@ -238,7 +238,7 @@ async fn a_connection_is_kept_after_a_refusal_or_said_to_be_closed() {
         let answer = ask(&mut stream, body, body).await;
         assert!(answer.starts_with("HTTP/1.1 401") && !answer.contains("connection: close"), "{answer}");
     }
-    // One that is too long, and one that does not come.
+    // A body that is too long, and a body that is never sent.
     for sent in [100_000, 0] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let answer = ask(&mut stream, 1_000_000, sent).await;
@@ -247,8 +247,8 @@ async fn a_connection_is_kept_after_a_refusal_or_said_to_be_closed() {
 }
 
 #[test]
-fn vaults_that_hang_keep_no_reader_waiting() {
-    // A look-up that held a thread would hold all of them soon.
+fn vaults_that_hang_do_not_block_readers() {
+    // If each look-up held a thread, all threads would soon be held.
     const THREADS: usize = 8;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).max_blocking_threads(THREADS).enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! Commands beside conversations, and in their workspaces.
+//! Shell commands outside of conversations, and in the workspaces of conversations.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -10,7 +10,7 @@ async fn run(server: &Served, root: &str, body: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_command_is_begun_followed_and_ended() {
+async fn a_command_is_started_followed_and_stopped() {
     let server = Served::start().await;
     let begun =
         server.post("/api/bash/start_bash_command", json!({"command": "echo begun; sleep 600"})).await.ok();
@@ -22,7 +22,7 @@ async fn a_command_is_begun_followed_and_ended() {
     let last = async || server.get(&search).await.ok()["items"].as_array().unwrap().last().cloned();
     until(async || last().await.is_some()).await;
     assert_eq!(last().await.unwrap()["exit_code"], json!(-15));
-    // It has ended; that counts as ending it.
+    // The command has ended. To stop it again succeeds.
     assert_eq!(server.post(&stop, json!({})).await.status, 200);
     let strange = format!("/api/bash/bash_commands/{}/stop", Uuid::new_v4());
     assert_eq!(server.post(&strange, json!({})).await.status, 404);
@@ -30,7 +30,7 @@ async fn a_command_is_begun_followed_and_ended() {
 }
 
 #[tokio::test]
-async fn a_command_tells_both_streams_and_its_code() {
+async fn a_command_reports_both_streams_and_its_exit_code() {
     let server = Served::start().await;
     let output = run(&server, "/api", json!({"command": "echo out; echo err >&2; exit 3"})).await;
     assert_eq!(
@@ -48,7 +48,7 @@ async fn a_command_tells_both_streams_and_its_code() {
 }
 
 #[tokio::test]
-async fn events_are_found_by_what_they_are() {
+async fn events_are_found_by_id_kind_and_order() {
     let server = Served::start().await;
     let output = run(&server, "/api", json!({"command": "echo one"})).await;
     let id = output["id"].as_str().unwrap();
@@ -97,7 +97,7 @@ async fn commands_of_a_conversation_stay_in_its_workspace() {
             "{outside}"
         );
     }
-    // Each has a history of its own.
+    // Each conversation has its own history.
     assert_eq!(server.get("/api/bash/bash_events/search").await.ok()["items"], json!([]));
     let own = server.get(&format!("{root}/bash/bash_events/search")).await.ok();
     assert_eq!(own["items"].as_array().unwrap().len(), 2);
@@ -113,6 +113,6 @@ async fn commands_of_a_conversation_stay_in_its_workspace() {
     assert!(cleared.ok()["cleared_count"].as_u64().unwrap() >= 3);
     let strange = format!("/api/conversations/{}/bash/bash_events/search", Uuid::new_v4());
     assert_eq!(server.get(&strange).await.refusal(), (404, json!("Conversation not found")));
-    // Commands are no part of the log.
+    // Commands are not in the log.
     assert_eq!(server.get(&format!("{root}/events/count")).await.ok(), json!(0));
 }

@@ -1,4 +1,5 @@
-//! What conversations are begun with: agents, settings and stored profiles, checked before anything is there.
+//! Starting conversations with agents, settings and stored profiles. All of them are checked before anything is
+//! created.
 
 use serde_json::{Value, json};
 
@@ -7,14 +8,14 @@ use crate::support::model_server::{Answer, ModelServer};
 
 const LLM: &str = r#"{"model": "openai/x", "api_key": "sk-begin-1", "base_url": "http://127.0.0.1:1/v1"}"#;
 
-/// The model's settings with another member.
+/// Returns the settings of the model with the member `name` set to `value`.
 fn llm(name: &str, value: Value) -> Value {
     let mut llm: Value = serde_json::from_str(LLM).unwrap();
     llm[name] = value;
     llm
 }
 
-/// The rule and the place of the first thing that is wrong.
+/// Returns the rule and the place of the first error.
 fn first(detail: &Value) -> (String, String) {
     let place = detail[0]["loc"].as_array().unwrap().iter();
     let place = place.map(|step| step.as_str().map_or_else(|| step.to_string(), str::to_owned));
@@ -22,7 +23,7 @@ fn first(detail: &Value) -> (String, String) {
 }
 
 #[tokio::test]
-async fn wrong_settings_of_a_model_are_refused_at_once_and_leave_nothing() {
+async fn invalid_settings_of_a_model_are_rejected_at_once_and_leave_nothing() {
     let server = Served::start().await;
     let workspace = json!({"working_dir": server.path("work")});
     let wrong = [
@@ -49,7 +50,7 @@ async fn wrong_settings_of_a_model_are_refused_at_once_and_leave_nothing() {
             assert_eq!(first(&detail), (rule.to_owned(), format!("body.{source}.{place}")), "{detail}");
             assert!(!answer.text().contains("sk-begin-1"), "{}", answer.text());
         }
-        // The id is as free as it was.
+        // The id is still free.
         assert_eq!(server.get(&format!("/api/conversations/{id}")).await.status, 404);
     }
     let condenser = json!({"kind": "LLMSummarizingCondenser", "llm": llm("temperature", json!("hot"))});
@@ -62,11 +63,11 @@ async fn wrong_settings_of_a_model_are_refused_at_once_and_leave_nothing() {
     }
     assert_eq!(server.post("/api/conversations", json!({"workspace": workspace})).await.status, 422);
     assert_eq!(server.get("/api/conversations/count").await.json(), json!(0));
-    assert!(!server.path("work").exists(), "nor is its folder made");
+    assert!(!server.path("work").exists(), "the folder of a rejected conversation was created");
 }
 
 #[tokio::test]
-async fn values_are_taken_in_the_form_that_they_mean() {
+async fn a_number_in_a_string_is_taken_as_a_number() {
     let server = Served::start().await;
     let body = json!({"agent": {"llm": llm("temperature", json!("0.5"))}, "workspace": {"working_dir": server.path("w")}});
     let made = server.post("/api/conversations", body).await.ok();
@@ -74,7 +75,7 @@ async fn values_are_taken_in_the_form_that_they_mean() {
 }
 
 #[tokio::test]
-async fn what_the_settings_show_is_taken_for_a_new_conversation() {
+async fn the_settings_as_shown_start_a_new_conversation() {
     let server = Served::start().await;
     let change = json!({"agent_settings_diff": {"llm": {"model": "openai/x", "api_key": "sk-begin-2"}}});
     server.request("PATCH", "/api/settings", Some(change)).await.ok();
@@ -108,7 +109,7 @@ async fn what_the_settings_show_is_taken_for_a_new_conversation() {
 }
 
 #[tokio::test]
-async fn a_stored_profile_begins_a_conversation() {
+async fn a_stored_profile_starts_a_conversation() {
     let server = Served::start().await;
     let model = ModelServer::start([Answer::text("hello")]);
     let llm = json!({"model": "openai/x", "api_key": "sk-begin-3", "base_url": format!("{}/v1", model.url()), "num_retries": 0});
@@ -136,7 +137,7 @@ async fn a_stored_profile_begins_a_conversation() {
     let sources = made["secret_registry"]["secret_sources"].as_object().unwrap();
     assert_eq!(sources.keys().collect::<Vec<_>>(), ["KEPT"]);
     assert_eq!(server.rest(made["id"].as_str().unwrap()).await, "finished");
-    // Repeated, it is the same one, even when its profile has gone.
+    // A repeated request returns the same conversation, even if its profile was deleted.
     let mut again = body.clone();
     again["conversation_id"] = made["id"].clone();
     server.request("DELETE", "/api/agent-profiles/mine", None).await.ok();
@@ -157,7 +158,7 @@ async fn a_stored_profile_begins_a_conversation() {
 }
 
 #[tokio::test]
-async fn a_secret_that_the_server_keeps_is_looked_up_where_it_lies() {
+async fn a_lookup_finds_a_secret_that_the_server_stores() {
     let server = Served::with(|config| annals::server::Config {
         lookup_origins: vec!["https://vault.example".to_owned()],
         ..config

@@ -1,4 +1,4 @@
-//! What there is to choose from, what the server is, and what it has not.
+//! The lists to choose from, the server's description of itself, and the routes that it does not support.
 
 use serde_json::json;
 
@@ -82,7 +82,7 @@ async fn a_workspaces_skills_and_hooks_are_found() {
 }
 
 #[tokio::test]
-async fn what_is_absent_says_so() {
+async fn unsupported_routes_are_answered_with_a_reason() {
     let server = Served::start().await;
     for (method, path) in [
         ("GET", "/api/mcp/oauth/status/x"),

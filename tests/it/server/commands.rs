@@ -1,4 +1,4 @@
-//! What a conversation is told to do.
+//! The routes that change a conversation: run, pause, secrets, fork, goal and others.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -16,7 +16,7 @@ async fn send(server: &Served, id: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn a_run_goes_to_its_end_and_is_refused_while_it_goes() {
+async fn a_run_finishes_and_a_second_run_is_refused_meanwhile() {
     let server = Served::start().await;
     let model = model_runs("sleep 1");
     let id = server.conversation(&model).await;
@@ -31,7 +31,7 @@ async fn a_run_goes_to_its_end_and_is_refused_while_it_goes() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_not_there_is_told_in_each_routes_words() {
+async fn a_missing_conversation_is_reported_with_the_message_of_each_route() {
     let server = Served::start().await;
     let path = root(&Uuid::new_v4().to_string());
     let plain = [
@@ -64,12 +64,12 @@ async fn a_conversation_that_is_not_there_is_told_in_each_routes_words() {
         assert_eq!(answer.refusal(), (404, json!(text)), "{command}");
     }
     assert_eq!(server.get(&format!("{path}/agent_final_response")).await.status, 404);
-    // What was removed is not here either.
+    // A removed route does not exist here either.
     assert_eq!(server.post(&format!("{path}/generate_title"), json!({})).await.status, 404);
 }
 
 #[tokio::test]
-async fn a_pause_lets_the_step_be_finished() {
+async fn a_pause_lets_the_current_step_finish() {
     let server = Served::start().await;
     let model = crate::support::model_server::ModelServer::start([
         Answer::calls("", &[("c1", "terminal", r#"{"command":"echo during"}"#)]).held(),
@@ -122,7 +122,7 @@ async fn secrets_reach_commands_and_are_masked() {
 }
 
 #[tokio::test]
-async fn a_secret_is_looked_up_where_the_operator_allows_it() {
+async fn a_secret_is_looked_up_only_if_the_operator_allows_the_origin() {
     let vault = crate::support::model_server::ModelServer::start([
         Answer::of(crate::support::model_server::Content::Text("looked-up-value".into())),
         Answer::of(crate::support::model_server::Content::Text("looked-up-value".into())),
@@ -148,7 +148,7 @@ async fn a_secret_is_looked_up_where_the_operator_allows_it() {
 }
 
 #[tokio::test]
-async fn policy_and_analyzer_are_set_and_told() {
+async fn policy_and_analyzer_are_set_and_returned() {
     let (server, model) = (Served::start().await, model(&[]));
     let id = server.conversation(&model).await;
     let policy = json!({"kind": "AlwaysConfirm"});
@@ -167,7 +167,7 @@ async fn policy_and_analyzer_are_set_and_told() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_without_a_trace() {
+async fn a_question_is_answered_without_an_event() {
     let (server, model) = (Served::start().await, model(&["Hello.", "Forty-two."]));
     let id = server.conversation(&model).await;
     server.say(&id, "Hi").await;
@@ -176,16 +176,16 @@ async fn a_question_is_answered_without_a_trace() {
     let spent = async || server.get(&root(&id)).await.ok()["stats"]["usage_to_metrics"].clone();
     assert_eq!(spent().await.get("ask-agent-llm"), None);
     assert_eq!(ask(json!({"question": "How much?"})).await.ok(), json!({"response": "Forty-two."}));
-    // Its price is in the figures by the time it is answered, and no event says so.
+    // The cost is in the statistics before the answer is sent. No event is appended.
     assert_ne!(spent().await.get("ask-agent-llm"), None);
     assert_eq!(server.kinds(&id).await, before);
-    // Together: the sum of both uses, without the single calls.
+    // `metrics` is the sum of both usages, without the single calls.
     let (metrics, uses) = (server.get(&root(&id)).await.ok()["metrics"].clone(), spent().await);
     let prompt = |metrics: &Value| metrics["accumulated_token_usage"]["prompt_tokens"].as_u64().unwrap();
     let sum: u64 = uses.as_object().unwrap().values().map(prompt).sum();
     assert!(sum > 0 && prompt(&metrics) == sum && metrics.get("costs").is_none(), "{metrics}");
     assert_eq!((ask(json!({})).await.status, ask(json!({"question": 1})).await.status), (422, 422));
-    // The model has nothing left to say.
+    // The model has no more replies.
     let failed = ask(json!({"question": "And now?"})).await;
     assert_eq!((failed.status, &failed.json()["detail"]), (500, &json!("Internal Server Error")));
 }
@@ -214,7 +214,7 @@ async fn condensing_needs_a_condenser() {
 }
 
 #[tokio::test]
-async fn the_first_message_gives_a_title() {
+async fn the_first_message_triggers_a_title_from_the_model() {
     let (server, model) = (Served::start().await, model(&["Hello.", "A title"]));
     let mut wanted = server.wanted(&model);
     wanted["autotitle"] = json!(true);
@@ -226,7 +226,7 @@ async fn the_first_message_gives_a_title() {
 }
 
 #[tokio::test]
-async fn a_fork_goes_its_own_way_with_its_sources_key() {
+async fn a_fork_runs_separately_with_the_key_of_its_source() {
     let (server, model) = (Served::start().await, model(&["One.", "From the fork."]));
     let id = server.conversation(&model).await;
     server.say(&id, "Hi").await;
@@ -249,7 +249,7 @@ async fn a_fork_goes_its_own_way_with_its_sources_key() {
 }
 
 #[tokio::test]
-async fn head_can_be_moved_to_any_event_and_before_all() {
+async fn head_can_be_moved_to_any_event_and_before_the_first() {
     let (server, model) = (Served::start().await, model(&["One."]));
     let id = server.conversation(&model).await;
     server.say(&id, "Hi").await;
@@ -264,7 +264,7 @@ async fn head_can_be_moved_to_any_event_and_before_all() {
 }
 
 #[tokio::test]
-async fn a_goal_is_gone_after_until_it_is_reached() {
+async fn a_goal_is_pursued_until_it_is_complete() {
     let verdict = |complete: bool| format!(r#"{{"score": 0.5, "complete": {complete}, "missing": "tests"}}"#);
     let (server, model) =
         (Served::start().await, model(&["Working.", &verdict(false), "More.", &verdict(true)]));
@@ -273,7 +273,7 @@ async fn a_goal_is_gone_after_until_it_is_reached() {
     server.post(&path, json!({"objective": "Build it", "max_iterations": 5})).await.ok();
     let busy = server.post(&path, json!({"objective": "Another"})).await;
     assert_eq!(busy.refusal(), (409, json!("Conversation run or goal loop already running.")));
-    let told = async || {
+    let goal_updates = async || {
         let page =
             server.get(&format!("{}/events/search?kind=ConversationStateUpdateEvent", root(&id))).await;
         let events = page.ok()["items"].as_array().unwrap().clone();
@@ -281,8 +281,8 @@ async fn a_goal_is_gone_after_until_it_is_reached() {
             events.into_iter().filter(|event| event["key"] == "goal").map(|event| event["value"].clone());
         goals.collect::<Vec<Value>>()
     };
-    until(async || told().await.last().is_some_and(|value| value["active"] == json!(false))).await;
-    let last = told().await.pop().unwrap();
+    until(async || goal_updates().await.last().is_some_and(|value| value["active"] == json!(false))).await;
+    let last = goal_updates().await.pop().unwrap();
     assert_eq!((&last["status"], &last["iteration"]), (&json!("complete"), &json!(2)));
     for (command, body, detail) in [
         ("goal", json!({"objective": " "}), "Goal objective must not be empty."),
@@ -296,7 +296,7 @@ async fn a_goal_is_gone_after_until_it_is_reached() {
 }
 
 #[tokio::test]
-async fn a_goal_that_was_given_up_can_be_resumed() {
+async fn a_stopped_goal_can_be_resumed() {
     let slow = Answer::text("Slow.").held();
     let verdict = r#"{"score": 1.0, "complete": true, "missing": ""}"#;
     let model = crate::support::model_server::ModelServer::start([
@@ -312,9 +312,9 @@ async fn a_goal_that_was_given_up_can_be_resumed() {
     model.release();
     let resumed = async || server.post(&format!("{}/goal/resume", root(&id)), json!({})).await.status == 200;
     until(resumed).await;
-    let told = async || server.get(&format!("{}/events/search?limit=100", root(&id))).await.text();
-    until(async || told().await.contains(r#""status":"complete""#)).await;
-    assert!(told().await.contains(r#""status":"interrupted""#));
+    let event_text = async || server.get(&format!("{}/events/search?limit=100", root(&id))).await.text();
+    until(async || event_text().await.contains(r#""status":"complete""#)).await;
+    assert!(event_text().await.contains(r#""status":"interrupted""#));
 }
 
 #[tokio::test]
@@ -341,8 +341,8 @@ async fn another_model_takes_over() {
     let other_agent = json!("switch_acp_model is only supported for ACP conversations.");
     assert_eq!(acp.refusal(), (400, other_agent));
     let plugin = server.post(&format!("{}/load_plugin", root(&id)), json!({"plugin_ref": "p@m"})).await;
-    let none = "No agent context available. Configure agent_context with registered_marketplaces to use load_plugin().";
-    assert_eq!(plugin.refusal(), (400, json!(none)));
+    let no_context = "No agent context available. Configure agent_context with registered_marketplaces to use load_plugin().";
+    assert_eq!(plugin.refusal(), (400, json!(no_context)));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Conversations as a whole: new, one, many, changed, gone.
+//! The routes of conversations: create, show, list, change and delete.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use crate::support::caller::{Served, model, until};
 const ROOT: &str = "/api/conversations";
 
 #[tokio::test]
-async fn a_conversation_is_made_once_for_its_id() {
+async fn a_conversation_is_created_once_per_id() {
     let (server, model) = (Served::start().await, model(&[]));
     let id = Uuid::new_v4().to_string();
     let mut wanted = server.wanted(&model);
@@ -23,17 +23,17 @@ async fn a_conversation_is_made_once_for_its_id() {
     wanted["tags"] = json!({"team": "red"});
     let again = server.post(ROOT, wanted).await;
     assert_eq!((again.status, again.json()["tags"].clone()), (200, json!({"team": "blue"})));
-    // By dashes or without.
+    // The id may be written with or without dashes.
     let hex = id.replace('-', "");
     let found = server.get(&format!("{ROOT}/{hex}")).await.ok();
     assert_eq!(found["id"], json!(id));
     assert_eq!(found["created_at"], made["created_at"]);
     assert_eq!(found["runtime_info"]["runtime_status"], json!("available"));
-    assert!(server.path("work/.git").is_dir(), "the workspace is made a repository");
+    assert!(server.path("work/.git").is_dir(), "the workspace becomes a repository");
 }
 
 #[tokio::test]
-async fn what_cannot_be_made_is_refused_and_leaves_nothing() {
+async fn an_invalid_request_is_rejected_and_creates_nothing() {
     let (server, model) = (Served::start().await, model(&[]));
     let refused = [
         (json!({"workspace": null}), "missing"),
@@ -108,7 +108,7 @@ async fn a_parent_has_to_work_in_the_same_folder() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_there_is_not_found() {
+async fn an_unknown_conversation_is_not_found() {
     let server = Served::start().await;
     let strange = Uuid::new_v4();
     for path in [format!("{ROOT}/{strange}"), format!("{ROOT}/{strange}/runtime")] {
@@ -123,7 +123,7 @@ async fn one_that_is_not_there_is_not_found() {
 }
 
 #[tokio::test]
-async fn pages_hold_everything_once_in_order() {
+async fn pages_list_every_conversation_once_in_order() {
     let (server, model) = (Served::start().await, model(&[]));
     let mut made = Vec::new();
     for _ in 0..5 {
@@ -142,7 +142,7 @@ async fn pages_hold_everything_once_in_order() {
     assert_eq!(found, made);
     let newest = server.get(&format!("{ROOT}/search?limit=1")).await.ok();
     assert_eq!(newest["items"][0]["id"], json!(made[4]));
-    // An unknown cursor begins at the beginning.
+    // An unknown cursor starts at the beginning.
     let lost = server.get(&format!("{ROOT}/search?limit=1&page_id=garbage")).await.ok();
     assert_eq!(lost["items"], newest["items"]);
     assert_eq!(server.get(&format!("{ROOT}/search?status=paused")).await.ok()["items"], json!([]));
@@ -152,7 +152,7 @@ async fn pages_hold_everything_once_in_order() {
 }
 
 #[tokio::test]
-async fn they_are_counted_by_status() {
+async fn conversations_are_counted_by_status() {
     let (server, model) = (Served::start().await, model(&[]));
     let id = server.conversation(&model).await;
     server.conversation(&model).await;
@@ -163,7 +163,7 @@ async fn they_are_counted_by_status() {
 }
 
 #[tokio::test]
-async fn several_come_in_the_order_of_their_ids() {
+async fn several_conversations_come_in_the_order_of_the_given_ids() {
     let (server, model) = (Served::start().await, model(&[]));
     let (one, other) = (server.conversation(&model).await, server.conversation(&model).await);
     let strange = Uuid::new_v4();
@@ -190,7 +190,7 @@ async fn a_title_is_trimmed_and_tags_replace_each_other() {
 }
 
 #[tokio::test]
-async fn one_that_is_deleted_is_gone_with_what_tools_kept() {
+async fn a_deleted_conversation_is_gone_with_the_files_of_its_tools() {
     let (server, model) = (Served::start().await, model(&["Hello."]));
     let id = server.conversation(&model).await;
     server.say(&id, "Hi").await;
@@ -205,7 +205,7 @@ async fn one_that_is_deleted_is_gone_with_what_tools_kept() {
 }
 
 #[tokio::test]
-async fn one_that_runs_can_be_deleted() {
+async fn a_running_conversation_can_be_deleted() {
     let (server, model) = (Served::start().await, crate::support::caller::model_runs("sleep 600"));
     let id = server.conversation(&model).await;
     let content = json!([{"type": "text", "text": "Go"}]);
@@ -217,7 +217,7 @@ async fn one_that_runs_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn its_runtime_is_always_there() {
+async fn the_runtime_is_always_available() {
     let (server, model) = (Served::start().await, model(&[]));
     let id = server.conversation(&model).await;
     let there = json!({"runtime_status": "available", "can_resume": true, "runtime_error": null});
@@ -226,7 +226,7 @@ async fn its_runtime_is_always_there() {
 }
 
 #[tokio::test]
-async fn the_texts_of_skills_are_shown_to_whoever_asks() {
+async fn the_texts_of_skills_are_returned_on_request() {
     let (server, model) = (Served::start().await, model(&[]));
     let mut wanted = server.wanted(&model);
     wanted["agent"]["agent_context"] = json!({"skills": [{"name": "s", "content": "LONG", "trigger": null}]});
@@ -238,7 +238,7 @@ async fn the_texts_of_skills_are_shown_to_whoever_asks() {
 }
 
 #[tokio::test]
-async fn a_worktree_keeps_conversations_apart_and_goes_with_the_last() {
+async fn a_worktree_separates_conversations_and_is_removed_with_the_last() {
     let (server, model) = (Served::start().await, model(&[]));
     let work = server.path("work");
     std::fs::create_dir_all(&work).unwrap();

@@ -1,4 +1,4 @@
-//! Events: said, answered, read.
+//! The events of a conversation: messages, confirmations and queries.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -53,14 +53,14 @@ async fn pages_filters_and_counts_agree() {
 }
 
 #[tokio::test]
-async fn one_and_several_are_read_by_id() {
+async fn one_event_or_several_are_read_by_id() {
     let (server, model) = (Served::start().await, model(&["Hello."]));
     let id = server.conversation(&model).await;
     server.say(&id, "Hi").await;
     let page = server.get(&format!("{}/search", root(&id))).await.ok();
     let first = page["items"][0]["id"].as_str().unwrap();
     let one = server.get(&format!("{}/{first}", root(&id))).await.ok();
-    // Here the nulls are written.
+    // Unlike in a search, members that are null are written here.
     assert_eq!((&one["id"], one.get("parent_id")), (&json!(first), Some(&Value::Null)));
     let ids = json!([first, "nope"]);
     let several = server.request("GET", &root(&id), Some(ids)).await.ok();
@@ -71,7 +71,7 @@ async fn one_and_several_are_read_by_id() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_not_there_is_named() {
+async fn an_unknown_conversation_is_named_in_the_error() {
     let server = Served::start().await;
     let id = Uuid::new_v4().to_string();
     let named = (404, json!(format!("Conversation not found: {id}")));
@@ -86,7 +86,7 @@ async fn a_conversation_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused_and_not_stored() {
+async fn an_invalid_message_is_rejected_and_not_stored() {
     let (server, model) = (Served::start().await, model(&[]));
     let id = server.conversation(&model).await;
     for (body, kind) in [
@@ -105,7 +105,7 @@ async fn what_is_no_message_is_refused_and_not_stored() {
 }
 
 #[tokio::test]
-async fn actions_that_wait_are_carried_out_or_refused() {
+async fn waiting_actions_are_run_or_rejected() {
     let server = Served::start().await;
     let model = model_runs("echo approved > approved.txt");
     let mut wanted = server.wanted(&model);
@@ -117,7 +117,7 @@ async fn actions_that_wait_are_carried_out_or_refused() {
     server.post(&respond, json!({"accept": true})).await.ok();
     until(async || server.path("work/approved.txt").exists()).await;
     assert_eq!(server.rest(id).await, "finished");
-    // Nothing waits any more.
+    // No action waits any more.
     assert_eq!(server.post(&respond, json!({"accept": false})).await.ok(), json!({"success": true}));
     assert_eq!(
         (
@@ -142,7 +142,7 @@ async fn actions_that_wait_are_carried_out_or_refused() {
 }
 
 #[tokio::test]
-async fn a_full_server_keeps_the_message_and_says_so() {
+async fn a_full_server_stores_the_message_and_answers_429() {
     let server = Served::with(|config| annals::server::Config { runs_max: 1, ..config }).await;
     let model = model_runs("sleep 600");
     let (one, other) = (server.conversation(&model).await, server.conversation(&model).await);
@@ -155,7 +155,7 @@ async fn a_full_server_keeps_the_message_and_says_so() {
     let run = server.post(&format!("/api/conversations/{other}/run"), json!({})).await;
     assert_eq!(run.refusal(), (429, json!("Conversation run limit reached. Retry the request later.")));
     assert_eq!(server.post("/api/conversations", server.wanted(&model)).await.status, 429);
-    // A fork needs no slot.
+    // A fork needs no run slot.
     assert_eq!(server.post(&format!("/api/conversations/{other}/fork"), json!({})).await.status, 201);
     server.post(&format!("/api/conversations/{one}/interrupt"), json!({})).await.ok();
     until(async || server.post(&format!("/api/conversations/{other}/run"), json!({})).await.status == 200)

@@ -1,4 +1,4 @@
-//! Files: up, down, packed, shown.
+//! The file routes: upload, download, archives, and the workspace shown in a browser.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ async fn upload(server: &Served, path: &str, content: &[u8]) -> Reply {
 }
 
 #[tokio::test]
-async fn a_file_comes_back_as_it_went() {
+async fn an_uploaded_file_is_downloaded_unchanged() {
     let server = Served::start().await;
     let content: Vec<u8> = (0..=255).cycle().take(70_000).collect();
     let path = server.path("deep/er/a b.bin").display().to_string();
@@ -29,7 +29,7 @@ async fn a_file_comes_back_as_it_went() {
     assert_eq!(down.header("content-type"), Some("application/octet-stream"));
     assert_eq!(down.header("content-disposition"), Some("attachment; filename=\"a_b.bin\""));
     let left: Vec<_> = std::fs::read_dir(server.path("deep/er")).unwrap().collect();
-    assert_eq!(left.len(), 1, "nothing is left of the way there");
+    assert_eq!(left.len(), 1, "no temporary file is left");
 }
 
 #[cfg(unix)]
@@ -73,7 +73,7 @@ async fn an_upload_keeps_the_mode_and_follows_the_link() {
 }
 
 #[tokio::test]
-async fn paths_that_cannot_be_are_refused() {
+async fn invalid_file_paths_are_refused() {
     let server = Served::start().await;
     let folder = server.path("").display().to_string();
     for (path, status) in [
@@ -143,7 +143,7 @@ async fn a_conversation_is_packed_without_its_secrets() {
         assert_eq!(zip.status, 200);
         assert_eq!(zip.header("content-disposition"), Some(&*format!("attachment; filename=\"{hex}.zip\"")));
         assert!(zip.bytes.starts_with(b"PK\x03\x04"));
-        // Its files are stored as they are.
+        // The files in the archive are not compressed.
         let text = zip.text();
         for part in
             [&*format!("{hex}/base_state.json"), &format!("{hex}/events/event-00000-"), "SystemPromptEvent"]
@@ -157,13 +157,13 @@ async fn a_conversation_is_packed_without_its_secrets() {
     assert_eq!(foreign.status, 422);
 }
 
-/// What an archive of a folder holds: every name with its content, folders with none; and its manifest.
+/// Returns the entries of a folder's archive (name and content; folders have no content), and its manifest.
 async fn packed(server: &Served, folder: &Path, query: &str) -> (Vec<(String, String)>, Value) {
     let answer =
         server.get(&format!("/api/file/archive?path={}&format=tar.gz{query}", folder.display())).await;
     let head = (answer.status, answer.header("content-type"));
     assert_eq!(head, (200, Some("application/gzip")), "{}", answer.text());
-    // Read by the program that most people have.
+    // `tar` reads the archive, because most people unpack it with `tar`.
     let place = server.path("packed.tar.gz");
     std::fs::write(&place, answer.bytes).unwrap();
     let tar = |arguments: &[&str]| {
@@ -184,7 +184,7 @@ async fn packed(server: &Served, folder: &Path, query: &str) -> (Vec<(String, St
 }
 
 #[tokio::test]
-async fn a_folder_is_packed_without_what_programs_made() {
+async fn a_folder_is_packed_without_generated_files() {
     let server = Served::start().await;
     let folder = server.path("project");
     for (name, content) in [
@@ -220,7 +220,7 @@ async fn a_folder_is_packed_without_what_programs_made() {
         entries.iter().map(|(name, _)| name.as_str()).filter(|name| !name.ends_with('/')).collect();
     assert_eq!(named, ["project/.git/HEAD", "project/a.txt", "project/build", "project/deep/c.pyc"]);
     assert_eq!(manifest["excludes"], json!(["deep/t*/"]));
-    // A file of the list's name counts more than the list.
+    // A file of the folder that has the manifest's name replaces the manifest.
     std::fs::write(folder.join("archive_manifest.json"), "mine").unwrap();
     let (entries, manifest) = packed(&server, &folder, "&exclude=*.txt").await;
     assert!(entries.contains(&entry("archive_manifest.json", "mine")) && !entries.contains(&a));
@@ -228,7 +228,7 @@ async fn a_folder_is_packed_without_what_programs_made() {
 }
 
 #[tokio::test]
-async fn the_one_repository_in_a_workspace_is_what_is_packed() {
+async fn the_only_repository_in_a_workspace_is_packed() {
     let server = Served::start().await;
     let (work, own) = (server.path("workspace"), server.path("workspace/group/own"));
     std::fs::create_dir_all(own.join(".git")).unwrap();
@@ -237,7 +237,7 @@ async fn the_one_repository_in_a_workspace_is_what_is_packed() {
     let (entries, manifest) = packed(&server, &work, "").await;
     assert_eq!(entries, [("own/", ""), ("own/in.txt", "in")].map(|(name, text)| (name.into(), text.into())));
     assert_eq!(manifest["source"], "own");
-    // Of two, none is meant.
+    // If there are two repositories, the whole workspace is packed.
     std::fs::create_dir_all(work.join("second/.git")).unwrap();
     let (entries, _) = packed(&server, &work, "").await;
     assert!(entries.iter().any(|(name, _)| name == "workspace/beside.txt"), "{entries:?}");
@@ -275,7 +275,7 @@ async fn a_conversations_routes_stay_in_its_workspace() {
 }
 
 #[tokio::test]
-async fn a_browser_sees_a_workspace_with_a_cookie_and_nothing_beside_it() {
+async fn a_workspace_cookie_shows_a_browser_only_the_workspace() {
     let (server, model) = (Served::start().await, model(&[]));
     let id = server.conversation(&model).await;
     let root = format!("/api/conversations/{id}/workspace");
@@ -307,7 +307,7 @@ async fn a_browser_sees_a_workspace_with_a_cookie_and_nothing_beside_it() {
     ] {
         assert_eq!(show(&path).await.status, status, "{path}");
     }
-    // The cookie opens nothing else.
+    // The cookie gives access to nothing else.
     assert_eq!(show(&format!("/api/conversations/{id}")).await.status, 401);
     assert_eq!(server.send("GET", &root, &[], b"").await.status, 401);
     let ended = server.request("DELETE", "/api/auth/workspace-session", None).await;

@@ -1,4 +1,4 @@
-//! Conversations in OpenAI's words.
+//! Conversations over OpenAI's API.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::support::model_server::{Answer, ModelServer};
 const CHAT: &str = "/v1/chat/completions";
 const CONVERSATION: &str = "x-openhands-serverconversation-id";
 
-/// A server whose profile `quick` asks `model`.
+/// Starts a server whose profile `quick` uses `model`.
 async fn served(model: &ModelServer) -> Served {
     let server = Served::start().await;
     let llm = json!({"model": "openai/x", "api_key": "sk-gate-1", "base_url": format!("{}/v1", model.url()), "num_retries": 0});
@@ -63,11 +63,11 @@ async fn profiles_are_models_and_a_chat_is_a_turn() {
     assert_eq!(piece(1)["choices"][0]["delta"], json!({"content": "green"}));
     assert_eq!(piece(2)["choices"][0]["finish_reason"], json!("stop"));
     assert!(piece(3)["usage"]["prompt_tokens"].as_u64().unwrap() > 0);
-    assert_eq!(server.get("/api/conversations/count").await.json(), json!(1), "it went on in the same one");
+    assert_eq!(server.get("/api/conversations/count").await.json(), json!(1), "the second chat continues it");
 }
 
 #[tokio::test]
-async fn what_is_no_chat_is_refused() {
+async fn invalid_chats_are_rejected() {
     let model = ModelServer::start([Answer::error(401, "no")]);
     let server = served(&model).await;
     let refused = async |body: Value| server.post(CHAT, body).await.refusal();
@@ -89,8 +89,8 @@ async fn what_is_no_chat_is_refused() {
         );
     }
     assert_eq!(refused(json!({})).await.0, 422);
-    assert_eq!(server.get("/api/conversations/count").await.json(), json!(0), "nothing is left");
-    // The model refuses the key.
+    assert_eq!(server.get("/api/conversations/count").await.json(), json!(0), "none is made");
+    // The model server rejects the key.
     assert_eq!(refused(chat("a")).await, (500, json!("Agent run ended with status: error")));
     for headers in [vec![], vec![("authorization", "Bearer wrong")]] {
         assert_eq!(server.send("GET", "/v1/models", &headers, b"").await.status, 401);

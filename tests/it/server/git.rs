@@ -1,4 +1,4 @@
-//! What was changed in a repository.
+//! The git routes: changes, diffs, commits and archives of a repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ fn git(folder: &Path, arguments: &[&str]) {
     assert!(done.status.success(), "{done:?}");
 }
 
-/// A repository with one commit, and one file changed, one deleted, one new since.
+/// Makes a repository with one commit. After the commit, one file is changed, one deleted and one added.
 fn repository(server: &Served) -> PathBuf {
     let folder = server.path("work");
     std::fs::create_dir_all(&folder).unwrap();
@@ -33,7 +33,7 @@ fn repository(server: &Served) -> PathBuf {
 }
 
 #[tokio::test]
-async fn changes_and_both_texts_are_told() {
+async fn changes_and_both_texts_are_returned() {
     let (server, model) = (Served::start().await, model(&[]));
     let folder = repository(&server);
     let id = server.conversation(&model).await;
@@ -72,7 +72,7 @@ async fn changes_and_both_texts_are_told() {
 }
 
 #[tokio::test]
-async fn what_git_cannot_mean_is_refused() {
+async fn invalid_git_requests_are_rejected() {
     let (server, model) = (Served::start().await, model(&[]));
     let folder = repository(&server);
     let bare = server.path("bare");
@@ -114,7 +114,7 @@ async fn what_git_cannot_mean_is_refused() {
     }
 }
 
-/// Everything in a repository's settings that starts a program, each of which leaves a mark of its own in `marks`.
+/// Sets every option and hook of a repository that starts a program. Each program leaves its own file in `marks`.
 fn hostile(folder: &Path, marks: &Path) {
     let mark = |name: &str| format!("sh -c 'touch {}/{name}; cat'", marks.display());
     std::fs::create_dir_all(marks).unwrap();
@@ -164,7 +164,7 @@ fn hostile(folder: &Path, marks: &Path) {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn no_git_route_runs_what_a_repository_names() {
+async fn no_git_route_runs_programs_of_the_repository() {
     let (server, model) = (Served::start().await, model(&[]));
     let folder = repository(&server);
     let attributes = "*.txt filter=own diff=own merge=own\n*.odd filter=a=b.c\n*.long filter=long\n";
@@ -172,7 +172,7 @@ async fn no_git_route_runs_what_a_repository_names() {
     for name in ["a.odd", "a.long"] {
         std::fs::write(folder.join(name), "as it is\n").unwrap();
     }
-    // A repository within, whose settings are as bad, and a file in it that has changed.
+    // An inner repository with the same hostile settings, and a changed file in it.
     let inner = folder.join("inner");
     std::fs::create_dir_all(&inner).unwrap();
     git(&inner, &["init", "-q"]);
@@ -190,8 +190,8 @@ async fn no_git_route_runs_what_a_repository_names() {
     let marks = server.path("marks");
     hostile(&folder, &marks);
     hostile(&inner, &marks);
-    // It is known to be hostile: a plain git does run what it names.
-    let _whatever_it_says = Command::new("git").args(["status"]).current_dir(&folder).output().unwrap();
+    // First check that the repository is hostile: plain git runs its programs.
+    let _output = Command::new("git").args(["status"]).current_dir(&folder).output().unwrap();
     assert!(marks.join("fsmonitor").exists(), "the repository is not as hostile as it should be");
     std::fs::remove_dir_all(&marks).unwrap();
     std::fs::create_dir_all(&marks).unwrap();
@@ -232,7 +232,7 @@ async fn no_git_route_runs_what_a_repository_names() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_plugin_is_fetched_without_running_what_its_repository_names() {
+async fn a_plugin_is_fetched_without_running_programs_of_its_repository() {
     let server = Served::with(|config| {
         let home = config.conversations_dir.parent().map(|folder| folder.join("home"));
         annals::server::Config { person_dir: home, ..config }

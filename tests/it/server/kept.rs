@@ -1,4 +1,4 @@
-//! What is kept for clients beside conversations: agents' profiles, shared keys, servers, and the forms of settings.
+//! What the server stores for clients besides conversations: agent profiles, shared keys, MCP servers, and settings.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn one_agent_profile_is_always_active() {
         (&json!("default"), &json!(0))
     );
     assert_eq!(first["active_agent_profile_id"], first["profiles"][0]["id"]);
-    assert_eq!(server.get("/api/agent-profiles").await.ok(), first, "it is made once");
+    assert_eq!(server.get("/api/agent-profiles").await.ok(), first, "the default profile is made once");
     let save = async |name: &str, body| server.post(&format!("/api/agent-profiles/{name}"), body).await;
     let saved = save("mine", json!({"llm_profile_ref": "a", "name": "other", "id": "7"})).await;
     assert_eq!((saved.status, saved.json()["message"].clone()), (201, json!("Agent profile 'mine' saved")));
@@ -26,28 +26,28 @@ async fn one_agent_profile_is_always_active() {
         (&one["name"], &one["revision"], &one["schema_version"]),
         (&json!("mine"), &json!(0), &json!(4))
     );
-    assert_eq!(one["condenser"]["max_size"], json!(240), "it is complete");
+    assert_eq!(one["condenser"]["max_size"], json!(240), "missing fields have their defaults");
     save("mine", json!({"llm_profile_ref": "b"})).await.ok();
     let two = server.get("/api/agent-profiles/mine").await.ok()["profile"].clone();
-    assert_eq!((&two["id"], &two["revision"]), (&one["id"], &json!(1)), "who it is stays");
+    assert_eq!((&two["id"], &two["revision"]), (&one["id"], &json!(1)), "the id stays the same");
     let id = one["id"].as_str().unwrap();
     let activated = server.post(&format!("/api/agent-profiles/{id}/activate"), json!({})).await.ok();
     assert_eq!((&activated["id"], &activated["agent_settings_applied"]), (&json!(id), &json!(false)));
     server.post("/api/agent-profiles/mine/rename", json!({"new_name": "ours"})).await.ok();
     let list = server.get("/api/agent-profiles").await.ok();
-    assert_eq!(list["active_agent_profile_id"], json!(id), "a new name changes nothing else");
+    assert_eq!(list["active_agent_profile_id"], json!(id), "a new name does not change the active profile");
     assert_eq!(server.get("/api/agent-profiles/ours").await.ok()["profile"]["name"], json!("ours"));
     server.request("DELETE", "/api/agent-profiles/ours", None).await.ok();
     let list = server.get("/api/agent-profiles").await.ok();
     assert_eq!(
         list["active_agent_profile_id"], first["active_agent_profile_id"],
-        "the default takes its place"
+        "the default profile becomes active"
     );
     server.request("DELETE", "/api/agent-profiles/ours", None).await.ok();
 }
 
 #[tokio::test]
-async fn what_is_no_agent_profile_is_refused() {
+async fn invalid_agent_profiles_are_refused() {
     let server = Served::start().await;
     let save = async |body| server.post("/api/agent-profiles/a", body).await.refusal();
     for (body, kind, place) in [
@@ -97,35 +97,35 @@ async fn what_is_no_agent_profile_is_refused() {
 }
 
 #[tokio::test]
-async fn a_profile_says_what_it_would_begin_with() {
+async fn a_profile_is_resolved_to_settings_or_its_errors_are_listed() {
     let server = Served::start().await;
     let llm = json!({"model": "openai/x", "api_key": "sk-kept-1"});
     server.post("/api/profiles/quick", json!({"llm": llm})).await.ok();
     server.post("/api/agent-profiles/a", json!({"llm_profile_ref": "quick"})).await.ok();
-    let told = server.post("/api/agent-profiles/a/materialize", json!({})).await;
-    assert!(!told.text().contains("sk-kept-1"));
-    let told = told.ok();
+    let answer = server.post("/api/agent-profiles/a/materialize", json!({})).await;
+    assert!(!answer.text().contains("sk-kept-1"));
+    let resolved = answer.ok();
     assert_eq!(
-        (&told["valid"], &told["llm_api_key_set"], &told["resolved_settings"]["llm"]["api_key"]),
+        (&resolved["valid"], &resolved["llm_api_key_set"], &resolved["resolved_settings"]["llm"]["api_key"]),
         (&json!(true), &json!(true), &json!("**********"))
     );
     let draft =
         json!({"profile": {"llm_profile_ref": "none", "mcp_server_refs": ["x"], "tools": [{"name": "fly"}]}});
-    let told = server.post("/api/agent-profiles/draft/materialize", draft).await.ok();
+    let resolved = server.post("/api/agent-profiles/draft/materialize", draft).await.ok();
     assert_eq!(
-        told["errors"],
+        resolved["errors"],
         json!([
             "Tool(s) this server cannot run: fly",
             "LLM profile 'none' not found",
             "MCP server(s) not configured: x"
         ])
     );
-    assert_eq!((&told["valid"], &told["resolved_settings"]), (&json!(false), &Value::Null));
-    assert_eq!(server.get("/api/agent-profiles/draft").await.status, 404, "a draft is not kept");
+    assert_eq!((&resolved["valid"], &resolved["resolved_settings"]), (&json!(false), &Value::Null));
+    assert_eq!(server.get("/api/agent-profiles/draft").await.status, 404, "a draft is not stored");
 }
 
 #[tokio::test]
-async fn keys_are_shared_by_connections() {
+async fn a_profile_uses_the_key_of_its_provider_connection() {
     let server = Served::start().await;
     const PATH: &str = "/api/llm/provider-connections";
     assert_eq!(server.get(PATH).await.ok(), json!([]));
@@ -163,7 +163,7 @@ async fn keys_are_shared_by_connections() {
     let headers = [("x-session-api-key", crate::support::caller::KEY), ("x-expose-secrets", "plaintext")];
     let shown = server.send("GET", "/api/profiles/linked", &headers, b"").await.ok();
     assert_eq!(shown["config"]["api_key"], json!("sk-kept-2"));
-    assert_eq!(server.request("DELETE", &one, None).await.status, 409, "it is in use");
+    assert_eq!(server.request("DELETE", &one, None).await.status, 409, "the connection is in use");
     server.request("DELETE", "/api/profiles/linked", None).await.ok();
     assert_eq!(server.request("DELETE", &one, None).await.ok()["api_key_set"], json!(false));
     assert_eq!(server.request("DELETE", &one, None).await.status, 404);
@@ -171,7 +171,7 @@ async fn keys_are_shared_by_connections() {
 }
 
 #[tokio::test]
-async fn servers_of_the_settings_are_changed_one_by_one() {
+async fn mcp_servers_of_the_settings_are_changed_one_by_one() {
     let server = Served::start().await;
     const PATH: &str = "/api/settings/mcp/docs";
     let body = json!({"url": "http://a", "headers": {"X": "secret-1", "Y": "2"}});
@@ -195,7 +195,7 @@ async fn servers_of_the_settings_are_changed_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_choice_between_models_is_kept() {
+async fn a_meta_profile_is_stored() {
     let server = Served::start().await;
     let body = json!({"classifier_model": "a", "classes": [{"name": "n", "description": "d", "model": "b"}]});
     let saved = server.post("/api/meta-profiles/m", body).await;
@@ -212,7 +212,7 @@ async fn a_choice_between_models_is_kept() {
 }
 
 #[tokio::test]
-async fn what_the_browser_application_asks_is_answered() {
+async fn the_requests_of_the_browser_application_are_answered() {
     let server = Served::start().await;
     for form in ["agent", "conversation"] {
         let form = server.get(&format!("/api/settings/{form}-schema")).await.ok();
@@ -230,15 +230,15 @@ async fn what_the_browser_application_asks_is_answered() {
         assert_eq!(server.get(path).await.ok(), answer, "{path}");
     }
     assert_eq!(server.get("/api/git/repositories/search").await.status, 422);
-    let told = server.get("/server_info").await.ok();
+    let info = server.get("/server_info").await.ok();
     assert_eq!(
-        (&told["version"], &told["sdk_version"], &told["annals_version"]),
+        (&info["version"], &info["sdk_version"], &info["annals_version"]),
         (&json!("1.58.0"), &json!("1.58.0"), &json!(env!("CARGO_PKG_VERSION")))
     );
 }
 
 #[tokio::test]
-async fn a_model_and_a_server_are_tried_before_they_are_kept() {
+async fn a_model_and_an_mcp_server_are_tested_before_they_are_stored() {
     let server = Served::start().await;
     let model = crate::support::caller::model(&["pong"]);
     let llm = json!({"model": "openai/x", "api_key": "k", "base_url": format!("{}/v1", model.url())});
@@ -254,7 +254,7 @@ async fn a_model_and_a_server_are_tried_before_they_are_kept() {
     let tried =
         server.post("/api/mcp/test", json!({"server": {"type": "stdio", "command": "/none"}})).await.ok();
     assert_eq!((&tried["ok"], &tried["error_kind"]), (&json!(false), &json!("connection")));
-    // Not tried as another transport than the one that the client names.
+    // Only the transport that the client names is tried.
     let server_of = |kind: &str| json!({"server": {"type": kind, "url": "http://127.0.0.1:1/sse"}});
     let tried = server.post("/api/mcp/test", server_of("sse")).await.ok();
     assert!(
@@ -264,4 +264,27 @@ async fn a_model_and_a_server_are_tried_before_they_are_kept() {
     let tried = server.post("/api/mcp/test", server_of("shttp")).await.ok();
     assert_eq!((&tried["ok"], &tried["error_kind"]), (&json!(false), &json!("connection")));
     assert_eq!(server.post("/api/mcp/test", json!({})).await.status, 422);
+}
+
+#[tokio::test]
+async fn a_named_transport_is_used_and_an_unknown_one_is_rejected_at_its_key() {
+    let server = Served::start().await;
+    let url = "http://127.0.0.1:1/sse";
+    let both = json!({"server": {"type": "http", "transport": "sse", "url": url}});
+    let tried = server.post("/api/mcp/test", both).await.ok();
+    assert!(tried["error"].as_str().unwrap().contains("transport sse"), "{tried}");
+    for (members, key) in [
+        (json!({"type": "pigeon", "url": url}), "type"),
+        (json!({"type": 7, "url": url}), "type"),
+        (json!({"transport": "pigeon", "url": url}), "transport"),
+        (json!({"type": "http", "transport": "pigeon", "url": url}), "transport"),
+    ] {
+        let answer = server.post("/api/mcp/test", json!({ "server": members })).await;
+        let body = answer.json();
+        assert_eq!(
+            (answer.status, &body["detail"][0]["loc"]),
+            (422, &json!(["body", "server", key])),
+            "{body}"
+        );
+    }
 }

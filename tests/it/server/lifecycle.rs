@@ -1,4 +1,4 @@
-//! Servers that begin, end, crash, and share a file.
+//! Servers start, end, crash, and share a file.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn root(id: &str) -> String {
     format!("/api/conversations/{id}")
 }
 
-async fn begin(server: &Served, id: &str) {
+async fn start_run(server: &Served, id: &str) {
     let content = json!([{"type": "text", "text": "Go"}]);
     let message = json!({"role": "user", "content": content, "run": true});
     server.post(&format!("{}/events", root(id)), message).await.ok();
@@ -28,15 +28,15 @@ fn set_status(store: &Store, id: &str, status: &str) {
 }
 
 #[tokio::test]
-async fn what_ran_when_the_server_ended_is_paused_after_its_step() {
+async fn a_run_is_paused_after_its_step_when_the_server_ends() {
     let mut server = Served::start().await;
     let model = model_runs("echo a > soft.txt; while [ ! -e gate ]; do sleep 0.05; done; echo b >> soft.txt");
     let id = server.conversation(&model).await;
-    begin(&server, &id).await;
+    start_run(&server, &id).await;
     until(async || server.path("work/soft.txt").exists()).await;
     let (address, gate) = (server.address, server.path("work/gate"));
     let opened = async {
-        // It takes nobody any more: it is ending.
+        // The server is ending: it accepts no more connections.
         until(async || tokio::net::TcpStream::connect(address).await.is_err()).await;
         std::fs::write(gate, "").unwrap();
     };
@@ -51,23 +51,23 @@ async fn what_ran_when_the_server_ended_is_paused_after_its_step() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_running_is_an_error_before_anybody_asks() {
+async fn a_conversation_left_running_by_a_crash_has_the_status_error_after_the_restart() {
     let (mut server, model) = (Served::start().await, model(&["Hello.", "Again."]));
     let id = server.conversation(&model).await;
     server.say(&id, "Hi").await;
     server.stop().await;
-    // As a process leaves it that ends in the middle of a run.
+    // The status that a process leaves behind if it ends in the middle of a run.
     set_status(&server.store, &id, "running");
     let again = Served::on(server.scratch.clone(), |config| config).await;
     let info = again.get(&root(&id)).await.ok();
     assert_eq!(info["execution_status"], json!("error"));
     again.say(&id, "More").await;
-    // The old status is read until the run is under way.
+    // The old status is returned until the run has started.
     until(async || again.rest(&id).await == "finished").await;
 }
 
 #[tokio::test]
-async fn what_a_conversation_was_made_with_outlives_the_server() {
+async fn the_settings_of_a_conversation_outlive_the_server() {
     let mut server = Served::start().await;
     let model = model(&["Hello."]);
     let mut wanted = server.wanted(&model);
@@ -85,7 +85,7 @@ async fn what_a_conversation_was_made_with_outlives_the_server() {
     for member in ["max_iterations", "stuck_detection", "confirmation_policy", "created_at", "workspace"] {
         assert_eq!(info[member], made[member], "{member}");
     }
-    // Its hooks are run; the status may be read before.
+    // The stop hook runs. The status may already be `finished` before it is done.
     until(async || again.path("work/stopped").exists()).await;
 }
 
@@ -94,33 +94,33 @@ async fn two_servers_share_a_file_and_one_of_them_runs() {
     let one = Served::start().await;
     let other = Served::on(one.scratch.clone(), |config| config).await;
     let model = model_runs("while [ ! -e gate ]; do sleep 0.05; done");
-    // One for each run, and one more where what is said comes while the model is asked.
+    // One reply for each run, and one more in case the message arrives during a request to the model.
     for _ in 0..3 {
         model.push(crate::support::model_server::Answer::text("More."));
     }
     let id = one.conversation(&model).await;
-    // Nothing is hidden because somebody holds it.
+    // The other server shows the conversation although the first one has it open.
     assert_eq!(other.get(&root(&id)).await.ok()["id"], json!(id));
     let mut socket = other.socket(&format!("/sockets/events/{id}")).await;
-    begin(&one, &id).await;
+    start_run(&one, &id).await;
     let busy = other.post(&format!("{}/run", root(&id)), json!({})).await;
     assert_eq!(busy.status, 409, "{}", busy.text());
     socket.hear_until(|frame| frame["kind"] == "ActionEvent").await;
-    // What is said there reaches the run that goes on here.
+    // A message to the other server reaches the run of the first one.
     let said = json!({"role": "user", "content": [{"type": "text", "text": "Also this"}], "run": true});
     let path = format!("{}/events", root(&id));
-    // It waits for the command, as its answer has to stand next to its call.
-    let saying = async { other.post(&path, said).await.ok() };
+    // The message waits for the command, because a result has to directly follow its call.
+    let sending = async { other.post(&path, said).await.ok() };
     let opening = async { std::fs::write(one.path("work/gate"), "").unwrap() };
-    tokio::join!(saying, opening);
+    tokio::join!(sending, opening);
     until(async || model.seen().last().unwrap().text.contains("Also this")).await;
     for server in [&one, &other] {
         until(async || server.rest(&id).await == "finished").await;
     }
     let events = async |server: &Served| server.get(&format!("{}/events/search", root(&id))).await.ok();
-    // What one reads later than the other may have grown in between.
+    // The two requests are not simultaneous, so the log may grow in between.
     until(async || events(&one).await == events(&other).await).await;
-    // The other takes it up where this one left it.
+    // The other server goes on where the first one stopped.
     assert_eq!(other.say(&id, "Go on").await, "finished");
     assert!(model.seen().last().unwrap().text.contains("Go on"));
     let answer = one.get(&format!("{}/agent_final_response", root(&id))).await.ok();
@@ -128,7 +128,7 @@ async fn two_servers_share_a_file_and_one_of_them_runs() {
 }
 
 #[tokio::test]
-async fn both_may_be_asked_for_one_id_and_it_is_made_once() {
+async fn concurrent_requests_for_one_id_make_one_conversation() {
     let one = Served::start().await;
     let model = model(&[]);
     let mut wanted = one.wanted(&model);
@@ -145,7 +145,7 @@ async fn both_may_be_asked_for_one_id_and_it_is_made_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_that_are_made_at_once_are_all_made() {
+async fn conversations_requested_concurrently_are_all_made() {
     const TOGETHER: usize = 16;
     const EACH: usize = 16;
     let (server, model) = (std::sync::Arc::new(Served::start().await), model(&[]));
@@ -166,7 +166,7 @@ async fn many_that_are_made_at_once_are_all_made() {
 }
 
 #[tokio::test]
-async fn what_nobody_uses_is_let_go_of_and_taken_up_again() {
+async fn an_idle_conversation_is_released_and_opened_again() {
     let server = Served::with(|config| Config { idle_max: Some(Duration::ZERO), ..config }).await;
     let model = model_runs("echo $$ > shell.txt");
     let id = server.conversation(&model).await;
@@ -182,7 +182,7 @@ async fn what_nobody_uses_is_let_go_of_and_taken_up_again() {
 }
 
 #[tokio::test]
-async fn what_defined_agents_servers_are_started_with_is_sealed() {
+async fn mcp_secrets_of_agent_definitions_are_sealed() {
     const CANARIES: [&str; 4] = ["canary-env", "canary-header", "canary-bearer", "canary-alias"];
     let mut server = Served::start().await;
     let model = model(&["Hello.", "Again."]);
@@ -200,17 +200,17 @@ async fn what_defined_agents_servers_are_started_with_is_sealed() {
     assert!(!CANARIES.iter().any(|canary| made.text().contains(canary)), "{}", made.text());
     let id = made.ok()["id"].as_str().unwrap().to_owned();
     server.say(&id, "Hi").await;
-    let mut kept = Vec::new();
+    let mut meta = Vec::new();
     let known = ConversationId::new(&id).unwrap();
-    server.store.read_attachment(&known, "meta.json", &mut kept).unwrap();
-    let kept = String::from_utf8(kept).unwrap();
-    assert_eq!(kept.matches("gAAAAA").count(), CANARIES.len(), "{kept}");
-    // What is packed without compression is seen in the zip as it is.
+    server.store.read_attachment(&known, "meta.json", &mut meta).unwrap();
+    let meta = String::from_utf8(meta).unwrap();
+    assert_eq!(meta.matches("gAAAAA").count(), CANARIES.len(), "{meta}");
+    // The zip is not compressed, so its text can be searched.
     let zip = server.get(&format!("/api/file/download-trajectory/{id}")).await;
     assert_eq!(zip.status, 200);
     assert!(zip.text().contains("agent_definitions"));
     for canary in CANARIES {
-        assert!(!kept.contains(canary) && !zip.text().contains(canary), "{canary}");
+        assert!(!meta.contains(canary) && !zip.text().contains(canary), "{canary}");
     }
     assert!(!zip.text().contains("gAAAAA"));
     server.stop().await;
@@ -219,11 +219,11 @@ async fn what_defined_agents_servers_are_started_with_is_sealed() {
 }
 
 #[tokio::test]
-async fn what_one_server_runs_another_on_the_same_file_leaves_alone() {
+async fn a_conversation_that_one_server_runs_cannot_be_changed_by_another() {
     let server = Served::start().await;
     let model = model_runs("while [ ! -e gate ]; do sleep 0.05; done");
     let id = server.conversation(&model).await;
-    begin(&server, &id).await;
+    start_run(&server, &id).await;
     let other = Served::on(server.scratch.clone(), |config| config).await;
     let before = server.store.conversation(&ConversationId::new(&id).unwrap()).unwrap().title;
     for (method, path, body) in [
@@ -243,7 +243,7 @@ async fn what_one_server_runs_another_on_the_same_file_leaves_alone() {
     assert_eq!(row.title, before);
     std::fs::write(server.path("work/gate"), "").unwrap();
     until(async || server.rest(&id).await == "finished").await;
-    // An idle one is either's.
+    // Both servers may change an idle conversation.
     other.request("PATCH", &root(&id), Some(json!({"title": "Ours"}))).await.ok();
     other.request("DELETE", &root(&id), None).await.ok();
     assert_eq!(server.get(&root(&id)).await.status, 404);

@@ -1,4 +1,4 @@
-//! The server as its clients meet it: over HTTP and sockets, each route by itself.
+//! Tests of the server as clients use it: over HTTP and sockets, each route separately.
 
 mod access;
 mod bash;

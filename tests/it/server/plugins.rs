@@ -1,4 +1,4 @@
-//! Plugins and skills over HTTP: those of folders, installed ones, those of a conversation.
+//! Plugins and skills over HTTP: from folders, installed, and of a conversation.
 
 use std::fs;
 
@@ -151,7 +151,39 @@ async fn a_plugin_is_fetched_and_described_without_installing_it() {
 }
 
 #[tokio::test]
-async fn agents_that_tasks_can_be_given_to_are_listed() {
+async fn what_requests_find_and_cannot_use_is_counted_for_the_operator() {
+    let server = server().await;
+    let project = server.path("odd");
+    for (path, content) in [
+        ("odd/.agents/skills/wrong.md", "---\nname: [\n---\n"),
+        ("odd/.agents/agents/wrong.md", "---\nname: [\n---\n"),
+        ("odd/.agents/plugins/wrong/.plugin/plugin.json", "{"),
+        ("odd/.agents/plugins/part/hooks/hooks.json", "{"),
+        ("home/.openhands/plugins/installed/.installed.json", "{"),
+    ] {
+        let path = server.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let left_out = async || {
+        let figures = server.get("/metrics").await.text();
+        let line = figures.lines().find_map(|line| line.strip_prefix("annals_left_out ")).unwrap().to_owned();
+        line.parse::<u32>().unwrap()
+    };
+    assert_eq!(left_out().await, 0);
+    let body = json!({"project_dir": project});
+    for (route, count) in [("plugins", 3), ("skills", 4), ("sub-agents", 5), ("plugins", 5)] {
+        assert_eq!(server.post(&format!("/api/{route}"), body.clone()).await.status, 200, "{route}");
+        assert_eq!(left_out().await, count, "{route}");
+    }
+    // What is installed cannot be changed until the record is corrected.
+    let listed = server.get("/api/plugins/installed").await;
+    assert_eq!(listed.status, 500);
+    assert!(listed.text().contains(".installed.json"), "{}", listed.text());
+}
+
+#[tokio::test]
+async fn sub_agents_are_listed_with_their_level() {
     let server = server().await;
     let found = server.post("/api/sub-agents", json!({"project_dir": server.path("project")})).await.ok();
     let shown: Vec<(&str, &str)> = found["agents"]
@@ -168,7 +200,7 @@ async fn agents_that_tasks_can_be_given_to_are_listed() {
 }
 
 #[tokio::test]
-async fn a_conversation_has_the_plugins_it_was_asked_for_with_and_more_by_name() {
+async fn a_conversation_has_its_requested_plugins_and_loads_more_by_name() {
     let server = server().await;
     let model = model(&["One.", "Two."]);
     let mut wanted = server.wanted(&model);

@@ -1,4 +1,4 @@
-//! What people set once for all conversations.
+//! Settings, secrets, profiles and workspaces, which apply to all conversations.
 
 use serde_json::json;
 
@@ -51,11 +51,11 @@ async fn settings_are_changed_part_by_part() {
     assert_eq!(change(unknown).await.status, 404);
     assert_eq!(change(json!({"active_meta_profile": "none"})).await.status, 404);
     let file = std::fs::read_to_string(server.path("settings/settings.json")).unwrap();
-    assert!(!file.contains("sk-settings-1"), "what is kept is sealed");
+    assert!(!file.contains("sk-settings-1"), "the stored key is sealed");
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_read_is_left_alone() {
+async fn a_file_that_cannot_be_parsed_is_not_changed() {
     let server = Served::start().await;
     std::fs::create_dir_all(server.path("settings")).unwrap();
     std::fs::write(server.path("settings/settings.json"), "not json").unwrap();
@@ -66,7 +66,7 @@ async fn a_file_that_cannot_be_read_is_left_alone() {
 }
 
 #[tokio::test]
-async fn secrets_are_kept_sealed_and_told_by_name() {
+async fn secrets_are_stored_sealed_and_listed_by_name() {
     let server = Served::start().await;
     let put = async |body| server.request("PUT", "/api/settings/secrets", Some(body)).await;
     let secret = json!({"name": "GH", "value": "stored-value-1", "description": "d"});
@@ -147,7 +147,7 @@ async fn profiles_are_saved_renamed_activated_and_deleted() {
 }
 
 #[tokio::test]
-async fn workspaces_are_kept_once_each() {
+async fn each_workspace_is_stored_once() {
     let server = Served::start().await;
     let add = async |path: &str, body| server.post(&format!("/api/workspaces{path}"), body).await;
     let parent = json!({"id": "2", "name": "All", "path": "/one"});

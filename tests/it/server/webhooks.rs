@@ -1,4 +1,4 @@
-//! Who is told what happens.
+//! Webhooks: the events and conversations that the server sends to them.
 
 use std::time::Duration;
 
@@ -22,13 +22,15 @@ fn spec(listener: &ModelServer) -> WebhookSpec {
     }
 }
 
-fn told(listener: &ModelServer, id: &str) -> Vec<Value> {
+/// The events of the conversation `id` that the webhook received, in order.
+fn received_events(listener: &ModelServer, id: &str) -> Vec<Value> {
     let path = format!("/hook/events/{}", id.replace('-', ""));
     let batches = listener.seen().into_iter().filter(|seen| seen.path == path);
     batches.flat_map(|seen| seen.body.as_array().unwrap().clone()).collect()
 }
 
-fn announced(listener: &ModelServer) -> Vec<Value> {
+/// The conversations that the webhook received, in order.
+fn received_conversations(listener: &ModelServer) -> Vec<Value> {
     listener
         .seen()
         .into_iter()
@@ -38,7 +40,7 @@ fn announced(listener: &ModelServer) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_event_is_told_once_in_order_with_its_nulls() {
+async fn every_event_is_sent_once_in_order_with_its_nulls() {
     let (listener, model) = (listener(200), model(&["Hello.", "Again."]));
     let hook = spec(&listener);
     let server = Served::with(|config| Config { webhooks: vec![hook], ..config }).await;
@@ -53,12 +55,12 @@ async fn every_event_is_told_once_in_order_with_its_nulls() {
     let stored: Vec<Value> =
         page["items"].as_array().unwrap().iter().map(|event| event["id"].clone()).collect();
     let durable = || {
-        let events = told(&listener, &id).into_iter().filter(|event| event["key"] != "full_state");
+        let events = received_events(&listener, &id).into_iter().filter(|event| event["key"] != "full_state");
         events.map(|event| event["id"].clone()).collect::<Vec<_>>()
     };
     until(async || durable().len() >= stored.len()).await;
     assert_eq!(durable(), stored);
-    let events = told(&listener, &id);
+    let events = received_events(&listener, &id);
     assert!(events[0].as_object().unwrap().contains_key("parent_id"), "{}", events[0]);
     assert!(events.iter().any(|event| event["key"] == "full_state"));
     for seen in listener.seen() {
@@ -68,7 +70,7 @@ async fn every_event_is_told_once_in_order_with_its_nulls() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_told_when_it_is_made_changed_and_gone() {
+async fn a_conversation_is_announced_when_it_is_made_changed_and_deleted() {
     let (listener, model) = (listener(50), model(&[]));
     let hook = spec(&listener);
     let server = Served::with(|config| Config { webhooks: vec![hook], ..config }).await;
@@ -77,14 +79,14 @@ async fn a_conversation_is_told_when_it_is_made_changed_and_gone() {
     server.request("PATCH", &path, Some(json!({"title": "Hooked"}))).await.ok();
     server.post(&format!("{path}/pause"), json!({})).await.ok();
     server.request("DELETE", &path, None).await.ok();
-    until(async || announced(&listener).len() == 4).await;
-    let told: Vec<(Value, Value)> = announced(&listener)
+    until(async || received_conversations(&listener).len() == 4).await;
+    let states: Vec<(Value, Value)> = received_conversations(&listener)
         .into_iter()
         .map(|info| (info["title"].clone(), info["execution_status"].clone()))
         .collect();
     let hooked = json!("Hooked");
     assert_eq!(
-        told,
+        states,
         [
             (Value::Null, json!("idle")),
             (hooked.clone(), json!("idle")),
@@ -95,7 +97,7 @@ async fn a_conversation_is_told_when_it_is_made_changed_and_gone() {
 }
 
 #[tokio::test]
-async fn what_fails_is_told_again_and_the_rest_at_the_end() {
+async fn failed_deliveries_are_retried_and_the_rest_is_sent_at_the_end() {
     let refusals = (0..3).map(|_| Answer::error(503, "not now"));
     let listener =
         ModelServer::start(refusals.chain((0..50).map(|_| Answer::of(Content::Text("{}".into())))));
@@ -105,9 +107,9 @@ async fn what_fails_is_told_again_and_the_rest_at_the_end() {
     let id = server.conversation(&model).await;
     server.say(&id, "Hi").await;
     let count = server.get(&format!("/api/conversations/{id}/events/count")).await.ok().as_u64().unwrap();
-    assert!(told(&listener, &id).is_empty());
+    assert!(received_events(&listener, &id).is_empty());
     server.stop().await;
-    let events = told(&listener, &id);
+    let events = received_events(&listener, &id);
     let ids: std::collections::HashSet<&str> = events
         .iter()
         .filter(|event| event["key"] != "full_state")

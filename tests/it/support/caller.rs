@@ -1,4 +1,4 @@
-//! A server on a port of its own, and clients that speak to it over the wire.
+//! A server on its own port, and clients that connect to it over the network.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use super::Scratch;
 use super::model_server::{Answer, ModelServer};
 
-/// The session key of every server here that has one.
+/// The session key of the servers of this module.
 pub const KEY: &str = "session-key-0123456789";
 
-/// How long anything may take that is waited for: it turns a hang into a failure, and nothing else.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The maximum duration of each wait. It only turns a hang into a failure.
+const WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// A server; it ends when it is told to, or with the test's runtime.
+/// A server. It ends on [`Served::stop`], or with the runtime of the test.
 pub struct Served {
     pub address: SocketAddr,
     pub store: Store,
@@ -35,11 +35,11 @@ pub struct Served {
     key: Option<&'static str>,
 }
 
-/// What was answered.
+/// A response of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     pub status: u16,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
     pub bytes: Vec<u8>,
 }
@@ -53,26 +53,26 @@ impl Reply {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// The body; null where it is no JSON.
+    /// Returns the body as JSON. Null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
 
-    /// Holds it to be a success.
+    /// Asserts that the status is a success. Returns the body as JSON.
     #[track_caller]
     pub fn ok(self) -> Value {
         assert!((200..300).contains(&self.status), "{}: {}", self.status, self.text());
         self.json()
     }
 
-    /// The status and what the answer says of it.
+    /// Returns the status and the member `detail` of the body.
     pub fn refusal(&self) -> (u16, Value) {
         (self.status, self.json()["detail"].clone())
     }
 }
 
 impl Served {
-    /// A server with a key on a folder of its own.
+    /// Starts a server with a key and its own folder.
     pub async fn start() -> Self {
         Self::with(|config| config).await
     }
@@ -81,7 +81,7 @@ impl Served {
         Self::on(Arc::new(Scratch::new()), set).await
     }
 
-    /// A server on a folder that another may be on too.
+    /// Starts a server on a folder that another server may use too.
     pub async fn on(scratch: Arc<Scratch>, set: impl FnOnce(Config) -> Config) -> Self {
         let config = set(Config {
             session_keys: vec![KEY.to_owned()],
@@ -104,7 +104,7 @@ impl Served {
         Self { address, store, scratch, stop: Some(stop), task: Some(task), key }
     }
 
-    /// Ends it as a signal would, and waits until it has ended.
+    /// Ends the server as a signal would, and waits for its end.
     pub async fn stop(&mut self) {
         drop(self.stop.take());
         if let Some(task) = self.task.take() {
@@ -112,7 +112,7 @@ impl Served {
         }
     }
 
-    /// A path within its folder.
+    /// Returns a path in the server's folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.path(name)
     }
@@ -131,7 +131,7 @@ impl Served {
         self.send(method, path, &key.into_iter().collect::<Vec<_>>(), body.as_bytes()).await
     }
 
-    /// Sends exactly this, on a connection of its own.
+    /// Sends exactly this request on a new connection.
     pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "host") {
@@ -143,20 +143,20 @@ impl Served {
         head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        // It may be refused before it is read.
+        // The server may refuse the request before it reads the body.
         let _refused = stream.write_all(body).await;
         let mut bytes = Vec::new();
-        let _reset = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.unwrap();
+        let _reset = tokio::time::timeout(WAIT_MAX, stream.read_to_end(&mut bytes)).await.unwrap();
         parse(&bytes)
     }
 
-    /// A socket with the key in a header.
+    /// Opens a socket with the key in a header.
     pub async fn socket(&self, path: &str) -> Socket {
         let key = self.key.map(|key| ("x-session-api-key", key));
         self.socket_with(path, &key.into_iter().collect::<Vec<_>>()).await.unwrap()
     }
 
-    /// A socket; the status of the answer where it is refused.
+    /// Opens a socket. Returns the status of the response if the server refuses it.
     pub async fn socket_with(&self, path: &str, headers: &[(&str, &str)]) -> Result<Socket, u16> {
         use tokio_tungstenite::tungstenite::Error;
         use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -172,14 +172,14 @@ impl Served {
         }
     }
 
-    /// A conversation of an agent that asks `model`, and works in a folder of this server's; its id.
+    /// Creates a conversation whose agent asks `model` and works in a folder of this server. Returns its id.
     pub async fn conversation(&self, model: &ModelServer) -> String {
         let answer = self.post("/api/conversations", self.wanted(model)).await;
         assert_eq!(answer.status, 201, "{}", answer.text());
         answer.json()["id"].as_str().unwrap().to_owned()
     }
 
-    /// What such a conversation is asked for with.
+    /// Returns the request body for such a conversation.
     pub fn wanted(&self, model: &ModelServer) -> Value {
         json!({
             "agent": {
@@ -195,7 +195,7 @@ impl Served {
         })
     }
 
-    /// Says something and runs until the status is no longer `running`; the status.
+    /// Sends a message and runs the conversation. Returns the status after the run.
     pub async fn say(&self, id: &str, text: &str) -> String {
         let content = json!([{"type": "text", "text": text}]);
         let message = json!({"role": "user", "content": content, "run": true});
@@ -203,7 +203,7 @@ impl Served {
         self.rest(id).await
     }
 
-    /// Waits until nothing runs; the status.
+    /// Waits until the status is neither `running` nor `idle`. Returns the status.
     pub async fn rest(&self, id: &str) -> String {
         let mut status = String::new();
         until(async || {
@@ -215,7 +215,7 @@ impl Served {
         status
     }
 
-    /// The kinds of all events but state updates.
+    /// Returns the kinds of all events except state updates.
     pub async fn kinds(&self, id: &str) -> Vec<String> {
         let page = self.get(&format!("/api/conversations/{id}/events/search")).await.ok();
         let kinds = page["items"].as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap());
@@ -223,22 +223,22 @@ impl Served {
     }
 }
 
-/// Asks until it is so.
-pub async fn until(mut is_so: impl AsyncFnMut() -> bool) {
-    let asked = async {
-        while !is_so().await {
+/// Polls `is_met` until it returns true. Panics after [`WAIT_MAX`].
+pub async fn until(mut is_met: impl AsyncFnMut() -> bool) {
+    let polling = async {
+        while !is_met().await {
             tokio::time::sleep(Duration::from_millis(15)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, asked).await.expect("it did not come to be in time");
+    tokio::time::timeout(WAIT_MAX, polling).await.expect("the condition was not met in time");
 }
 
-/// A model that says these texts, one a request.
+/// Starts a model that answers each request with the next of these texts.
 pub fn model(texts: &[&str]) -> ModelServer {
     ModelServer::start(texts.iter().map(|text| Answer::text(text)))
 }
 
-/// One that has a command run, and then says something.
+/// Starts a model that calls the terminal with `command`, and then answers with a text.
 pub fn model_runs(command: &str) -> ModelServer {
     let arguments = json!({ "command": command }).to_string();
     ModelServer::start([Answer::calls("", &[("call_1", "terminal", &arguments)]), Answer::text("Done.")])
@@ -251,7 +251,7 @@ impl Socket {
         self.0.send(Message::Text(text.into())).await.unwrap();
     }
 
-    /// Says something that may be refused; whether the socket still takes it.
+    /// Sends a frame that the server may refuse. Returns whether the socket could still send it.
     pub async fn offer(&mut self, text: &str, is_binary: bool) -> bool {
         let frame = if is_binary {
             Message::Binary(text.as_bytes().to_vec().into())
@@ -261,10 +261,10 @@ impl Socket {
         self.0.send(frame).await.is_ok()
     }
 
-    /// The next frame; the code and the reason where it is closed.
+    /// Returns the next frame. If the socket is closed, returns the code and the reason.
     pub async fn hear(&mut self) -> Result<Value, (u16, String)> {
         loop {
-            let frame = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("no frame came in time");
+            let frame = tokio::time::timeout(WAIT_MAX, self.0.next()).await.expect("no frame came in time");
             match frame {
                 Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
                 Some(Ok(Message::Close(Some(close)))) => {
@@ -277,10 +277,10 @@ impl Socket {
         }
     }
 
-    /// The next frame; `None` once the socket is closed, however it was.
+    /// Returns the next frame. `None` if the socket is closed or broken.
     pub async fn hear_any(&mut self) -> Option<Value> {
         loop {
-            match tokio::time::timeout(PATIENCE, self.0.next()).await.expect("no frame came in time")? {
+            match tokio::time::timeout(WAIT_MAX, self.0.next()).await.expect("no frame came in time")? {
                 Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
                 Ok(Message::Close(_)) | Err(_) => return None,
                 Ok(_) => {}
@@ -288,7 +288,7 @@ impl Socket {
         }
     }
 
-    /// The next frame that is as `fits` wants it.
+    /// Returns the next frame for which `fits` returns true.
     pub async fn hear_until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             let frame = self.hear().await.unwrap();

@@ -1,8 +1,8 @@
-//! Other processes: this test binary once more, running one test in another role.
+//! Child processes: this test binary again, running one test in another role.
 //!
-//! A test that needs a child asks [`role`] first: in the child it answers what the child is to do, and the
-//! test does that instead. Children report lines on their standard output, which begin with [`MARK`] because
-//! the test harness writes there too.
+//! A test that needs a child calls [`role`] first. In the child, [`role`] returns the child's task, and the test does
+//! only that task. Children report lines on their standard output. These lines begin with [`MARK`] because the test
+//! harness writes there too.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,19 +13,19 @@ const ROLE: &str = "ANNALS_TEST_ROLE";
 const DATABASE: &str = "ANNALS_TEST_DATABASE";
 const MARK: &str = "@ ";
 
-/// What a child is to do.
+/// The task of a child.
 pub struct Role {
     pub name: String,
     pub database: PathBuf,
 }
 
-/// What this process is to do, where it is a child.
+/// The task of this process. `None` if it is not a child.
 pub fn role() -> Option<Role> {
     let name = std::env::var(ROLE).ok()?;
     Some(Role { name, database: std::env::var_os(DATABASE)?.into() })
 }
 
-/// Reports a line to the parent; a line is written whole or not at all.
+/// Reports a line to the parent. The line is written whole or not at all.
 pub fn report(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("\n{MARK}{line}\n").as_bytes()).unwrap();
@@ -35,20 +35,20 @@ pub fn report(line: &str) {
 /// A command that runs the test called `test` in the role `name`, on `database`.
 pub fn command(test: &str, name: &str, database: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    dress(&mut command, test, name, database);
+    configure(&mut command, test, name, database);
     command
 }
 
-/// The same, started by a shell that runs `preparation` first.
+/// The same command, started by a shell that runs `preparation` first.
 pub fn command_after(preparation: &str, test: &str, name: &str, database: &Path) -> Command {
     let mut command = Command::new("bash");
     command.args([OsStr::new("-c"), OsStr::new(&format!("{preparation}\nexec \"$0\" \"$@\""))]);
     command.arg(std::env::current_exe().unwrap());
-    dress(&mut command, test, name, database);
+    configure(&mut command, test, name, database);
     command
 }
 
-fn dress(command: &mut Command, test: &str, name: &str, database: &Path) {
+fn configure(command: &mut Command, test: &str, name: &str, database: &Path) {
     command
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(ROLE, name)
@@ -70,12 +70,12 @@ impl Running {
         Self { child, lines }
     }
 
-    /// Where its lines come from, to be read by a thread of its own.
+    /// Takes the reader of the child's lines, so that another thread can read them.
     pub fn take_lines(&mut self) -> Lines {
-        Lines(self.lines.take().expect("its lines are taken once"))
+        Lines(self.lines.take().expect("the lines are taken only once"))
     }
 
-    /// The lines it reports until it ends; it must end well.
+    /// Returns the lines that the child reports until it ends. Panics if it does not end with success.
     pub fn finish(mut self) -> Vec<String> {
         let lines = self.take_lines().collect();
         let status = self.child.wait().unwrap();
@@ -83,7 +83,7 @@ impl Running {
         lines
     }
 
-    /// Ends it at once, whatever it does (SIGKILL).
+    /// Kills the child immediately (SIGKILL).
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -98,7 +98,7 @@ impl Drop for Running {
     }
 }
 
-/// The lines a child reports; one that its end cut off is none.
+/// The lines that a child reports. A line without a line end is skipped.
 pub struct Lines(BufReader<ChildStdout>);
 
 impl Iterator for Lines {

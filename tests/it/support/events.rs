@@ -1,14 +1,14 @@
-//! Events as the reference writes them, as small as they can be.
+//! Minimal events in the form that the reference writes.
 
 use annals::NewEvent;
 use serde_json::{Value, json};
 
-/// An event from its members; `id` and `kind` are put in.
+/// Makes an event from its members. `id` and `kind` are added to them.
 pub fn event(id: &str, kind: &str, members: Value) -> NewEvent {
     NewEvent::parse(payload(id, kind, members)).unwrap()
 }
 
-/// The text of such an event.
+/// The text of such an event, unparsed.
 pub fn payload(id: &str, kind: &str, mut members: Value) -> String {
     members["id"] = id.into();
     members["kind"] = kind.into();
@@ -29,7 +29,7 @@ fn message(role: &str, text: &str) -> Value {
     json!({"role": role, "content": [{"type": "text", "text": text}]})
 }
 
-/// Something that needs no members: a person pauses the run.
+/// A person pauses the run. The event needs no other members.
 pub fn pause(id: &str) -> NewEvent {
     event(id, "PauseEvent", json!({"source": "user"}))
 }
@@ -39,12 +39,12 @@ pub fn pause_after(id: &str, parent: &str) -> NewEvent {
     event(id, "PauseEvent", json!({"source": "user", "parent_id": parent}))
 }
 
-/// The agent asks the terminal for a command.
+/// The agent calls the terminal with a command.
 pub fn command(id: &str, call: &str, command: &str) -> NewEvent {
     called(id, call, "terminal", json!({"kind": "TerminalAction", "command": command}))
 }
 
-/// The agent asks for a tool.
+/// The agent calls a tool.
 pub fn called(id: &str, call: &str, tool: &str, action: Value) -> NewEvent {
     event(
         id,
@@ -66,7 +66,7 @@ pub fn printed(id: &str, action: &str, call: &str, text: &str, exit_code: i64) -
     )
 }
 
-/// The machinery tells that a field of the state is now `value`.
+/// The system reports that a field of the state is now `value`.
 pub fn updated(id: &str, key: &str, value: Value) -> NewEvent {
     event(id, "ConversationStateUpdateEvent", json!({"source": "environment", "key": key, "value": value}))
 }

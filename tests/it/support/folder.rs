@@ -1,4 +1,4 @@
-//! Folders as values: what is in them, byte for byte, empty folders included.
+//! Folders as values: their files, byte for byte, and their empty folders.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,7 +45,7 @@ pub fn write(folder: &Path, tree: &Tree) {
     }
 }
 
-/// Holds two folders to be the same, and says which paths are not.
+/// Asserts that two folders are the same. The message lists the paths that differ.
 #[track_caller]
 pub fn assert_same(actual: &Tree, expected: &Tree) {
     let differ = |path: &&String| actual.get(*path) != expected.get(*path);
@@ -53,12 +53,12 @@ pub fn assert_same(actual: &Tree, expected: &Tree) {
     assert!(paths.is_empty(), "these are not the same: {paths:?}");
 }
 
-/// The golden folder of this name.
+/// Returns the path of the golden folder with this name.
 pub fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// The folders within a golden folder, by name.
+/// Returns the folders within a golden folder, sorted by name.
 pub fn goldens(name: &str) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = fs::read_dir(golden(name))
         .unwrap()

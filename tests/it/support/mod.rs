@@ -1,4 +1,4 @@
-//! What the modules share: events to append, stores in folders of their own, folders as values.
+//! Helpers that the test modules share: events to append, stores in temporary folders, folders as values.
 
 #[cfg(feature = "server")]
 pub mod caller;
@@ -34,7 +34,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 use tempfile::TempDir;
 
-/// A folder that goes with its test, and a database in it.
+/// A folder that is removed after its test, with a database in it.
 pub struct Scratch {
     folder: TempDir,
 }
@@ -49,22 +49,22 @@ impl Scratch {
         self.folder.path().join(name)
     }
 
-    /// The database.
+    /// The path of the database.
     pub fn database(&self) -> PathBuf {
         self.path("annals.db")
     }
 
-    /// Opens the database, creating it where it is not there.
+    /// Opens the database. Creates it unless it exists.
     pub fn open(&self) -> Store {
         Store::open_with(self.database(), &Options::default()).unwrap()
     }
 
-    /// Opens the database with nobody on it that moves projections unasked.
+    /// Opens the database without the thread that moves projections.
     pub fn open_still(&self) -> Store {
         Store::open_with(self.database(), &still()).unwrap()
     }
 
-    /// The database as any other program would open it.
+    /// Opens the database as another program would, with plain SQLite.
     pub fn foreign(&self) -> Connection {
         let db = Connection::open(self.database()).unwrap();
         db.busy_timeout(Duration::from_secs(120)).unwrap();
@@ -100,20 +100,20 @@ pub fn event_ids(store: &Store, conversation: &ConversationId) -> Vec<String> {
     all_events(store, conversation).into_iter().map(|event| event.id.to_string()).collect()
 }
 
-/// Holds an error to be this one, with all its numbers.
+/// Asserts that a result is exactly this error, with all its fields.
 #[track_caller]
 pub fn assert_error<T: Debug>(result: Result<T, Error>, expected: &Error) {
     assert_eq!(format!("{:?}", result.unwrap_err()), format!("{expected:?}"));
 }
 
-/// Holds the whole file to be sound.
+/// Asserts that `verify` finds nothing in the whole file.
 #[track_caller]
 pub fn assert_sound(store: &Store) {
     let seen = store.verify(None, &mut |_| ()).unwrap();
     assert_eq!(seen.findings, []);
 }
 
-/// All rows of a query, through a connection of another program.
+/// All rows of a query.
 #[track_caller]
 pub fn rows(db: &Connection, sql: &str) -> Vec<Vec<Value>> {
     let mut statement = db.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -122,7 +122,7 @@ pub fn rows(db: &Connection, sql: &str) -> Vec<Vec<Value>> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-/// One number that a query answers.
+/// The number that a query returns.
 #[track_caller]
 pub fn number(db: &Connection, sql: &str) -> i64 {
     db.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"))

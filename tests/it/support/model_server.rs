@@ -1,8 +1,8 @@
-//! A model server that speaks the providers' real wire forms over HTTP: OpenAI's chat completions and responses,
-//! Anthropic's messages, Gemini's `generateContent`, whole or streamed as the request asks.
+//! A model server that speaks the providers' real wire formats over HTTP: OpenAI's chat completions and responses,
+//! Anthropic's messages, Gemini's `generateContent`. Each answer is whole or streamed, as the request demands.
 //!
-//! It plays a list of [`Answer`]s, one a request, and keeps what it was sent. It runs on a thread of its own until
-//! it is dropped.
+//! The server gives each request the next of its [`Answer`]s, and keeps the requests. It runs on a thread of its own
+//! until it is dropped.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 
 use super::model_wire::{Form, events, whole};
 
-/// A request, as it came.
+/// A request that the server received.
 #[derive(Debug, Clone)]
 pub struct Seen {
     pub path: String,
-    /// Names in lower case.
+    /// The headers, with their names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Value,
-    /// The body as it came.
+    /// The body before it is parsed.
     pub text: String,
 }
 
-/// What the model says, in no provider's form.
+/// A reply of the model, independent of a provider's format.
 #[derive(Debug, Clone, Default)]
 pub struct Said {
     pub id: Option<String>,
@@ -35,41 +35,41 @@ pub struct Said {
     pub thinking: Option<(String, String)>,
     /// Calls: id, tool, arguments.
     pub calls: Vec<(String, String, String)>,
-    /// Tokens: sent, received, read from a cache, written to one, reasoned.
+    /// Token counts: prompt, completion, read from a cache, written to a cache, reasoning.
     pub usage: [u64; 5],
 }
 
-/// What a request is answered with.
+/// The answer to a request.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub content: Content,
     pub delay: Duration,
-    /// It waits for [`ModelServer::release`].
+    /// Whether the answer waits for [`ModelServer::release`].
     pub is_held: bool,
 }
 
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// In the form that the request's address asks for.
+    /// A reply, in the format that the request's path determines.
     Said(Said),
-    /// These bytes.
+    /// A whole body.
     Text(String),
-    /// These events, one after the other, and then this.
+    /// A stream of these events, and how it ends.
     Events(Vec<String>, End),
-    /// This, again and again, as fast as it is taken.
+    /// A stream that repeats this text as fast as the client reads it.
     Endless(String),
 }
 
 /// How a stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// As it should.
+    /// The stream ends as it should.
     Whole,
     /// The connection breaks.
     Broken,
-    /// Never.
+    /// The stream never ends, and no more data comes.
     Silent,
 }
 
@@ -107,7 +107,7 @@ impl Answer {
         Self::said(Said { text, calls, usage: [10, 2, 0, 0, 0], ..Said::default() })
     }
 
-    /// A refusal in OpenAI's form, which everyone understands.
+    /// An error in OpenAI's format, which Annals understands from every provider.
     pub fn error(status: u16, message: &str) -> Self {
         let body = json!({ "error": { "message": message } }).to_string();
         Self { status, ..Self::of(Content::Text(body)) }
@@ -122,13 +122,13 @@ impl Answer {
         self
     }
 
-    /// Late by a time that is longer than anybody waits; what has to be late by an event is [`held`](Self::held).
+    /// Delays the answer by a time, to exceed a client's timeout. To wait for an event, use [`held`](Self::held).
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Said once the test lets it be said.
+    /// Holds the answer until the test calls [`ModelServer::release`].
     pub fn held(mut self) -> Self {
         self.is_held = true;
         self
@@ -161,7 +161,7 @@ impl ModelServer {
         Self { port: port.recv().unwrap(), shared, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Its address without a path.
+    /// The server's address without a path.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -170,17 +170,17 @@ impl ModelServer {
         self.shared.answers.lock().unwrap().push_back(answer);
     }
 
-    /// Lets one answer go that is held; one that is yet to be asked for too.
+    /// Releases one held answer. It may belong to a future request.
     pub fn release(&self) {
         self.shared.releases.add_permits(1);
     }
 
-    /// What it was sent so far, in order.
+    /// The requests so far, in order.
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// Waits until it was sent so many requests.
+    /// Waits until the server has received `count` requests.
     pub async fn arrived(&self, count: usize) {
         loop {
             let arrived = self.shared.arrived.notified();
@@ -191,7 +191,7 @@ impl ModelServer {
         }
     }
 
-    /// Waits until a client lets go of a connection in the midst of an answer.
+    /// Waits until a client closes a connection in the middle of an answer.
     pub async fn gone(&self) {
         self.shared.gone.notified().await;
     }
@@ -251,7 +251,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<O
         if let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
             break buffer.drain(..end + 4).collect::<Vec<_>>();
         }
-        // Who greets with TLS is not spoken to.
+        // The byte 0x16 begins a TLS handshake, which is not answered.
         if stream.read_buf(buffer).await? == 0 || buffer[0] == 0x16 {
             return Ok(None);
         }
@@ -275,7 +275,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<O
     Ok(Some(Seen { path, headers, body, text }))
 }
 
-/// Whether the connection can be used again.
+/// Writes an answer. Returns whether the connection can be used again.
 async fn write(stream: &mut TcpStream, answer: Answer, form: Form) -> std::io::Result<bool> {
     let (text, pieces, end) = match answer.content {
         Content::Said(said) if form.stream => (None, events(form.interface, &said), End::Whole),
@@ -307,7 +307,7 @@ async fn write(stream: &mut TcpStream, answer: Answer, form: Form) -> std::io::R
         End::Whole => stream.write_all(b"0\r\n\r\n").await.map(|()| true),
         End::Broken => Ok(false),
         End::Silent => {
-            // Until the other side lets go.
+            // Wait until the client closes the connection.
             let mut rest = Vec::new();
             stream.read_buf(&mut rest).await?;
             Err(std::io::ErrorKind::ConnectionAborted.into())

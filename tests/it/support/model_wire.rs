@@ -1,4 +1,4 @@
-//! What a model says, in the forms of four providers.
+//! A model's reply in the formats of four providers.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub enum Interface {
     Gemini,
 }
 
-/// In which form a request wants to be answered.
+/// The format in which a request must be answered.
 #[derive(Debug, Clone, Copy)]
 pub struct Form {
     pub interface: Interface,
@@ -42,7 +42,8 @@ pub fn whole(interface: Interface, said: &Said) -> String {
     with_arguments(reply.to_string(), said)
 }
 
-/// What stands for the arguments of a call that go out as an object, until the text is whole: a tree would sort them.
+/// A placeholder for a call's arguments that are sent as an object. [`with_arguments`] replaces it in the finished
+/// text, because a JSON tree would sort the arguments.
 fn mark(call: usize) -> String {
     format!("@arguments {call}@")
 }
@@ -70,7 +71,7 @@ fn id(said: &Said, otherwise: &str) -> String {
     said.id.clone().unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// A text in two pieces, cut at a character.
+/// Splits a text into two halves, between two characters.
 fn halves(text: &str) -> [&str; 2] {
     let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |(at, _)| at);
     let (first, second) = text.split_at(middle);

@@ -1,4 +1,4 @@
-//! A conversation with a canary in every place that text is kept, and the bytes of its file.
+//! A conversation with a canary in every place that stores text, and a search in the bytes of its file.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,15 +13,15 @@ use super::events::{called, payload, printed, said};
 use super::folder::{self, Tree};
 use super::{Scratch, conversation};
 
-/// Nowhere else; one word to the search index.
+/// The planted text. It occurs nowhere else, and is one word for the search index.
 pub const CANARY: &str = "zqcanary7731value";
 
-/// What the canary begins with: no part of it may stay either.
+/// The first bytes of the canary. No part of the canary may remain either.
 pub const BEGINNING: &[u8] = b"zqcan";
 
-/// A conversation's folder with the canary in its events, its base state and its files.
+/// Returns a conversation's folder with the canary in its events, its base state and its files.
 pub fn tree() -> Tree {
-    // The catalogue keeps 200 characters of this, which end within the canary.
+    // The catalogue stores the first 200 characters of this text. They end within the canary.
     let first = format!("{} {CANARY}, then go on", "word ".repeat(38).trim());
     let action = json!({"kind": "FileEditorAction", "command": "view", "path": format!("/tmp/{CANARY}/x")});
     let mut action: serde_json::Value =
@@ -68,13 +68,13 @@ pub fn import_with(
     Importer::new(store, options).import(&place, &mut |_| ()).unwrap().remove(0)
 }
 
-/// The conversation in a store, with what only a store can add: a title, changes of the base state, a
-/// search index that knows the canary.
+/// Imports the conversation and adds what only a store has: a title, changes of the base state, and a search index that
+/// contains the canary.
 pub fn plant(scratch: &Scratch, store: &Store) -> ConversationId {
     let id = import(scratch, store, &tree()).id.unwrap();
     store.set_title(&id, Some(&format!("about {CANARY}"))).unwrap();
     for round in 0..70 {
-        // Enough of them that the document is written anew and the first one kept aside.
+        // The number of changes is high enough that the document is written again and the first one is stored apart.
         let value = json!({"round": round, "text": CANARY}).to_string();
         let fields = vec![FieldChange::set("agent_state", value).unwrap()];
         store.save_base_state(&id, BaseStateChange { expected: None, fields }).unwrap();
@@ -86,16 +86,16 @@ pub fn plant(scratch: &Scratch, store: &Store) -> ConversationId {
     id
 }
 
-/// How many events the search index has with the canary.
+/// Returns the number of events with the canary in the search index.
 pub fn found(store: &Store) -> usize {
     store.search(CANARY, &Default::default(), 100, &mut |_| ()).unwrap().len()
 }
 
-/// How often `needle` stands in a database and the files beside it, in any case of letters.
+/// Counts `needle` in a database and in the files beside it, ignoring the case of ASCII letters in the files.
 ///
-/// Another process reads them: a file that this one opened and closed would cost SQLite its locks on it.
+/// Another process reads the files: if this process closed one of them, SQLite would lose its locks on it.
 pub fn count_bytes(database: &Path, needle: &[u8]) -> usize {
-    let mut count = 0;
+    let (needle, mut count) = (needle.to_ascii_lowercase(), 0);
     for beside in ["", "-wal", "-shm", "-journal"] {
         let output = Command::new("cat").arg(format!("{}{beside}", database.display())).output().unwrap();
         let bytes = output.stdout.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! The projected tables as one value.
+//! Reads the projected tables as one value, and compares two such values.
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -14,19 +14,20 @@ const TABLES: [&str; 6] = [
     "SELECT * FROM task ORDER BY conversation, place",
 ];
 
-/// Every projected table, whole: what a rebuild must not change. Transcript lines come second, calls third.
+/// Returns all rows of every projected table. A rebuild must not change them. Transcript lines come second, calls
+/// third.
 #[track_caller]
 pub fn dump(db: &Connection) -> Vec<Vec<Vec<Value>>> {
     TABLES.iter().map(|sql| rows(db, sql)).collect()
 }
 
-/// Holds two dumps to be the same, and says which rows are not.
+/// Asserts that two dumps are equal. The message shows the rows that differ.
 #[track_caller]
 pub fn assert_same_rows(after: &[Vec<Vec<Value>>], before: &[Vec<Vec<Value>>]) {
     let mut differences = Vec::new();
     for ((sql, after), before) in TABLES.iter().zip(after).zip(before) {
-        let only = |these: &[Vec<Value>], those: &[Vec<Value>]| {
-            these.iter().filter(|row| !those.contains(row)).cloned().collect::<Vec<_>>()
+        let only = |rows: &[Vec<Value>], others: &[Vec<Value>]| {
+            rows.iter().filter(|row| !others.contains(row)).cloned().collect::<Vec<_>>()
         };
         if after != before {
             differences.push((sql, only(before, after), only(after, before)));

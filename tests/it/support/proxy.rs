@@ -1,5 +1,5 @@
-//! A TCP proxy between a client and a server that breaks the connections of sockets: each after so many bytes, in the
-//! midst of a frame or of the handshake as it happens.
+//! A TCP proxy between a client and a server that breaks the connections of sockets. Each breaks after a given number
+//! of bytes, which may be in the middle of a frame or of the handshake.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What a socket's handshake begins with.
+/// The first bytes of a socket's handshake.
 const SOCKET: &[u8] = b"GET /sockets/";
 
 pub struct Proxy {
@@ -21,16 +21,17 @@ pub struct Proxy {
 
 struct Shared {
     target: Mutex<String>,
-    /// How many bytes each of the next sockets may bring, from its handshake on; those after them bring all.
+    /// How many bytes each of the next sockets may send to the client, including the handshake. Later sockets have no
+    /// limit.
     limits: Mutex<VecDeque<usize>>,
-    /// How many sockets there were.
+    /// The number of sockets so far.
     sockets: watch::Sender<usize>,
-    /// Raised to break everything that is open.
+    /// Increased to break all open connections.
     breaks: watch::Sender<usize>,
 }
 
 impl Proxy {
-    /// A proxy before the server at `url`.
+    /// Starts a proxy for the server at `url`.
     pub async fn start(url: &str, limits: impl IntoIterator<Item = usize>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -50,7 +51,7 @@ impl Proxy {
         Self { url: format!("http://{address}"), shared, task }
     }
 
-    /// From now on the server is there.
+    /// Connects new clients to the server at `url` from now on.
     pub fn retarget(&self, url: &str) {
         *self.shared.target.lock().unwrap() = url.replace("http://", "");
     }
@@ -60,7 +61,7 @@ impl Proxy {
         self.shared.breaks.send_modify(|breaks| *breaks += 1);
     }
 
-    /// How many sockets there were so far.
+    /// Returns the number of sockets so far.
     pub fn sockets(&self) -> usize {
         *self.shared.sockets.borrow()
     }
@@ -80,16 +81,16 @@ async fn carry(client: TcpStream, shared: Arc<Shared>) {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let (limit, limited) = watch::channel(None);
-    let there = ask(from_client, to_server, Arc::clone(&shared), limit);
-    let back = answer(from_server, to_client, limited);
+    let requests = forward_requests(from_client, to_server, Arc::clone(&shared), limit);
+    let answers = forward_answers(from_server, to_client, limited);
     tokio::select! {
-        () = there => {}
-        () = back => {}
+        () = requests => {}
+        () = answers => {}
         _ = breaks.changed() => {}
     }
 }
 
-async fn ask(
+async fn forward_requests(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     shared: Arc<Shared>,
@@ -107,20 +108,24 @@ async fn ask(
     }
 }
 
-/// Brings what the server says, as much of it as may come.
-async fn answer(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, limit: watch::Receiver<Option<usize>>) {
+/// Forwards the bytes of the server to the client, up to the limit.
+async fn forward_answers(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    limit: watch::Receiver<Option<usize>>,
+) {
     let mut buffer = vec![0; 16 << 10];
-    let mut brought = 0;
+    let mut forwarded = 0;
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         let limit = *limit.borrow();
-        let length = limit.map_or(length, |limit| length.min(limit - brought));
+        let length = limit.map_or(length, |limit| length.min(limit - forwarded));
         if to.write_all(&buffer[..length]).await.is_err() {
             return;
         }
         if limit.is_some() {
-            brought += length;
+            forwarded += length;
         }
-        if limit == Some(brought) {
+        if limit == Some(forwarded) {
             return;
         }
     }

@@ -14,7 +14,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// From 0 to `bound`, that one excluded.
+    /// A number from 0 to `bound`, which is excluded.
     pub fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 16) % bound
     }

@@ -1,7 +1,8 @@
-//! A conversation of the real SDK, acted again: its replies from a script, its tools' answers from its log.
+//! Replays a conversation of the real SDK. The model's replies come from a script, the tools' answers from the log.
 //!
-//! What comes out is compared whole: every event with its members, ids by their place in the log, but for times, what
-//! the host gives (prompts, definitions of tools, folders), and what each test names.
+//! The result is compared whole: every event with its members, with ids replaced by their place in the log. Not
+//! compared are times, members that the host provides (prompts, definitions of tools, folders), and members that a test
+//! excludes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -23,10 +24,10 @@ use super::golden;
 use super::stage::{Terminal, observation};
 use super::{Scratch, all_events};
 
-/// Members that no two runs share, and those that belong to the host.
+/// Members that differ in every run, and members that the host provides.
 const LEFT_OUT: &[&str] = &["timestamp", "full_output_save_dir", "hook_input", "message_id"];
 
-/// A tool that checks calls as another does and answers from a list.
+/// A tool that checks calls like `inner` and answers from a list.
 struct Replayed {
     inner: Arc<dyn Tool>,
     answers: Arc<Mutex<VecDeque<Observation>>>,
@@ -61,26 +62,26 @@ impl Tool for Replayed {
     }
 }
 
-/// A fixture, and what it is acted with.
+/// A fixture, and everything that is needed to replay it.
 pub struct Scenario {
     pub scratch: Scratch,
     pub host: Host,
     pub model: Scripted,
     pub id: ConversationId,
     events: Vec<Value>,
-    /// The events whose texts are played.
+    /// The events whose texts are replayed.
     played: Vec<Value>,
     base_state: Value,
     requests: Vec<Value>,
 }
 
 impl Scenario {
-    /// The fixture of this name; `torn` are arguments of calls that are no JSON, by reply.
+    /// Loads the fixture `name`. `torn` holds call arguments that are not JSON, by reply.
     pub fn load(name: &str, torn: &[(&str, &str)]) -> Self {
         Self::load_with(name, torn, &[])
     }
 
-    /// The same where texts of replies and of tools' answers are changed before they are played.
+    /// Loads a fixture and changes texts of replies and of tools' answers before they are replayed.
     pub fn load_with(name: &str, torn: &[(&str, &str)], changed: &[(&str, &str)]) -> Self {
         let folder = golden::folder("conversations").join(name);
         let events: Vec<Value> = golden::list(&folder.join("events"))
@@ -101,7 +102,7 @@ impl Scenario {
         Self { scratch, host, model, id, events, played, base_state, requests }
     }
 
-    /// The conversation, about to be opened.
+    /// Returns a builder that opens the conversation.
     pub fn builder(&self) -> Builder {
         let agent = AgentDocument::parse(&self.base_state["agent"].to_string()).unwrap();
         let mut registry = Registry::builtin();
@@ -130,7 +131,7 @@ impl Scenario {
             .registry(registry)
     }
 
-    /// The agent's model, and one that sums up as the fixture's did.
+    /// Returns the agent's model, and a condenser model that repeats the fixture's summaries.
     fn models(&self) -> ModelMaker {
         let summaries = self.played.iter().filter(|event| event["kind"] == "Condensation").map(|event| {
             Line::text(event["summary"].as_str().unwrap()).id(event["llm_response_id"].as_str().unwrap())
@@ -143,7 +144,7 @@ impl Scenario {
         })
     }
 
-    /// What the tool of this name answered, in order.
+    /// Returns the answers of the tool `name`, in order.
     fn answers(&self, name: &str) -> VecDeque<Observation> {
         let of = self
             .played
@@ -152,24 +153,25 @@ impl Scenario {
         of.map(|event| observation(&event["observation"].to_string())).collect()
     }
 
-    /// The id of the event that stands where this one does.
+    /// The id of the replayed event at `place`.
     pub fn acted(&self, place: usize) -> EventId {
         all_events(self.host.store(), &self.id)[place].id.clone()
     }
 
-    /// What persons say in it: the text, and the place of the event that it follows.
+    /// The users' messages: each text, and the place of the event that it follows.
     pub fn user_messages(&self) -> Vec<(String, Option<usize>)> {
-        let said =
+        let messages =
             self.events.iter().filter(|event| event["kind"] == "MessageEvent" && event["source"] == "user");
-        said.map(|event| {
-            let text = event["llm_message"]["content"][0]["text"].as_str().unwrap().to_owned();
-            let parent = event["parent_id"].as_str();
-            (text, self.events.iter().position(|other| other["id"].as_str() == parent))
-        })
-        .collect()
+        messages
+            .map(|event| {
+                let text = event["llm_message"]["content"][0]["text"].as_str().unwrap().to_owned();
+                let parent = event["parent_id"].as_str();
+                (text, self.events.iter().position(|other| other["id"].as_str() == parent))
+            })
+            .collect()
     }
 
-    /// How many calls each use had.
+    /// The number of model calls of each usage id.
     pub fn usage(&self) -> Vec<(String, usize)> {
         let state = self.host.store().base_state(&self.id).unwrap().unwrap();
         let stats = annals::state::Stats::read(state.document.field("stats").unwrap());
@@ -181,7 +183,7 @@ impl Scenario {
         &self.base_state[member]
     }
 
-    /// What was acted is what the SDK did. `mend` may change an event before it is compared.
+    /// Asserts that the replayed events equal the SDK's. `mend` may change an event before it is compared.
     #[track_caller]
     pub fn assert_same(&self, mend: impl Fn(&mut Value)) {
         let acted: Vec<Value> = all_events(self.host.store(), &self.id)
@@ -206,7 +208,8 @@ impl Scenario {
         }
     }
 
-    /// The model was sent what the SDK sent it; the system prompt aside where it is the host's.
+    /// Asserts that the model received the messages that the SDK sent. `mend` may change a message before it is
+    /// compared.
     #[track_caller]
     pub fn assert_asked(&self, mend: impl Fn(&mut Value)) {
         let flags = ChatFlags { tool_calling: true, vision: true, ..ChatFlags::default() };
@@ -225,14 +228,14 @@ impl Scenario {
     }
 }
 
-/// Leaves the system prompt out of a message.
+/// Removes the system prompt from a message.
 pub fn without_prompt(message: &mut Value) {
     if message["role"] == "system" {
         message["content"] = Value::Null;
     }
 }
 
-/// One line for each reply that the log tells of, in its order.
+/// One line for each reply in the log, in the log's order.
 fn lines(events: &[Value], torn: &[(&str, &str)]) -> Vec<Line> {
     let mut replies: Vec<(String, Message)> = Vec::new();
     for event in events {
@@ -265,7 +268,7 @@ fn texts(parts: &Value) -> Vec<Content> {
     texts.map(|text| Content::Text(TextContent::new(text))).collect()
 }
 
-/// Events as they are compared: ids by place.
+/// The events in the form in which they are compared, with ids replaced by places.
 fn compared(events: &[Value], mend: &impl Fn(&mut Value)) -> Vec<Value> {
     let places: HashMap<&str, usize> =
         events.iter().enumerate().map(|(place, event)| (event["id"].as_str().unwrap(), place)).collect();
@@ -291,7 +294,7 @@ fn compared(events: &[Value], mend: &impl Fn(&mut Value)) -> Vec<Value> {
         .collect()
 }
 
-/// The value with ids in the place of those that are known.
+/// The value with known ids replaced by places, and without the members of [`LEFT_OUT`].
 fn placed(value: &Value, name: &impl Fn(&str) -> Option<String>) -> Value {
     match value {
         Value::String(text) => Value::String(name(text).unwrap_or_else(|| text.clone())),

@@ -1,4 +1,4 @@
-//! A server on a port of its own, and a client that speaks to it over real HTTP.
+//! A server on its own port, and a client that uses it over real HTTP.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ pub struct Served {
     pub client: Client,
     stop: oneshot::Sender<()>,
     task: JoinHandle<std::io::Result<()>>,
-    /// What it keeps beside the store.
+    /// The folder of the files that the server keeps outside the store.
     _folder: tempfile::TempDir,
 }
 
-/// An answer, read to its end.
+/// An answer with its whole body.
 #[derive(Debug)]
 pub struct Answer {
     pub status: StatusCode,
@@ -44,18 +44,19 @@ impl Answer {
 }
 
 impl Served {
-    /// A server without keys over a store.
+    /// Starts a server without keys on a store.
     pub async fn start(store: &Store) -> Self {
         Self::with(store, Config::default()).await
     }
 
-    /// A server that keeps nothing in the working folder: the folders that `config` leaves relative are in one of its own.
+    /// Starts a server that writes nothing to the working folder. Relative folders of `config` are placed in a
+    /// temporary folder.
     pub async fn with(store: &Store, mut config: Config) -> Self {
         let folder = tempfile::tempdir().unwrap();
         config.conversations_dir = folder.path().join(config.conversations_dir);
         config.settings_dir = folder.path().join(config.settings_dir);
-        // The client could speak TLS and wants to know with what, though nothing here does.
-        let _there_already = rustls::crypto::ring::default_provider().install_default();
+        // The client requires a TLS provider, although no connection here uses TLS.
+        let _already_installed = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let app = Arc::new(App::new(store.clone(), config).unwrap());
@@ -66,7 +67,7 @@ impl Served {
         Self { url, client: Client::builder().no_proxy().build().unwrap(), stop, task, _folder: folder }
     }
 
-    /// The address of a socket.
+    /// The address of a WebSocket.
     pub fn socket(&self, path: &str) -> String {
         format!("{}{path}", self.url.replace("http://", "ws://"))
     }
@@ -88,14 +89,14 @@ impl Served {
         self.ask(Method::POST, path, Some(body)).await
     }
 
-    /// The JSON of an answer that has to be 200.
+    /// The JSON of an answer. Panics unless its status is 200.
     pub async fn json(&self, path: &str) -> Value {
         let answer = self.get(path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.text);
         answer.json()
     }
 
-    /// Tells the server to end and waits until it has.
+    /// Stops the server and waits until it has ended.
     pub async fn end(self) {
         let _ended = self.stop.send(());
         self.task.await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! A conversation on a stage: a scripted model, a terminal that answers from a list, a folder to work in.
+//! A test environment for a conversation: a scripted model, a terminal that answers from a list, a folder to work in.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,30 +14,30 @@ use annals::{ConversationId, ExecutionStatus};
 
 use super::{Scratch, all_events};
 
-/// The terminal's definition, as the reference writes it down, in short.
+/// The terminal's definition as the reference writes it, shortened.
 const TERMINAL: &str = r#"{"description":"Runs a command.","action_type":"TerminalAction","observation_type":"TerminalObservation","annotations":{"title":"terminal","readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true},"kind":"TerminalTool","title":"terminal"}"#;
 
 const PARAMETERS: &str = r#"{"type":"object","properties":{"command":{"type":"string"},"is_input":{"type":"boolean"},"timeout":{"type":"number"},"reset":{"type":"boolean"}},"required":["command"]}"#;
 
 /// What the terminal does with one call.
 pub enum Act {
-    /// It answers this text with exit code 0.
+    /// Prints this text with exit code 0.
     Print(&'static str),
     Fail(ToolError),
     Panic,
-    /// It waits at the gate, and is cancelled if the call is.
+    /// Waits at the gate. Ends if the call is cancelled.
     Wait(Gate),
-    /// It waits at the gate whatever becomes of the call.
+    /// Waits at the gate even if the call is cancelled.
     Ignore(Gate),
 }
 
-/// A terminal that does what it is told, call by call; then it prints its command.
+/// A terminal that performs one [`Act`] per call. After the last act, it prints its commands.
 #[derive(Clone, Default)]
 pub struct Terminal {
     acts: Arc<Mutex<VecDeque<Act>>>,
-    /// The commands it was given.
+    /// The commands of all calls, in order.
     pub commands: Arc<Mutex<Vec<String>>>,
-    /// The most calls that were under way at once.
+    /// The number of calls under way, and the highest number so far.
     pub at_once: Arc<Mutex<(usize, usize)>>,
     pub resources: Option<Resources>,
 }
@@ -146,7 +146,7 @@ impl Tool for Terminal {
                 None => Ok(printed(&action.command, &action.command)),
                 Some(Act::Print(text)) => Ok(printed(&action.command, text)),
                 Some(Act::Fail(error)) => Err(error),
-                Some(Act::Panic) => panic!("the terminal was told to"),
+                Some(Act::Panic) => panic!("the test requested a panic"),
                 Some(Act::Wait(gate)) => tokio::select! {
                     () = gate.pass() => Ok(printed(&action.command, "waited")),
                     () = context.cancel.cancelled() => Err(ToolError::Cancelled),
@@ -172,7 +172,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A stage for a model that plays these lines.
+    /// Makes a stage with a model that plays these lines.
     pub fn new(lines: impl IntoIterator<Item = Line>) -> Self {
         let scratch = Scratch::new();
         let host = Host::new(scratch.open());
@@ -181,18 +181,18 @@ impl Stage {
         Self { scratch, host, model, terminal: Terminal::default(), id }
     }
 
-    /// The same with a terminal that does this.
+    /// Replaces the terminal by one that performs these acts.
     pub fn acts(mut self, acts: impl IntoIterator<Item = Act>) -> Self {
         self.terminal = Terminal::of(acts);
         self
     }
 
-    /// The agent: a short prompt of its own, the tools that every agent has, and the terminal.
+    /// The agent: a short prompt of its own, and the tools that every agent has. [`Self::builder`] adds the terminal.
     pub fn agent(&self) -> AgentDocument {
         agent()
     }
 
-    /// A conversation that is about to be opened.
+    /// A builder of the stage's conversation.
     pub fn builder(&self) -> Builder {
         Conversation::builder()
             .host(&self.host)
@@ -207,7 +207,7 @@ impl Stage {
         self.builder().open().await.unwrap()
     }
 
-    /// The kinds of all events, in order; of a state update its field, of a message who said it.
+    /// The kinds of all events, in order. A message has its source too. A state update has its field and value instead.
     pub fn kinds(&self) -> Vec<String> {
         kinds(&self.events())
     }
@@ -252,7 +252,7 @@ pub fn kinds(events: &[Event]) -> Vec<String> {
         .collect()
 }
 
-/// The text of an error that answers a call.
+/// The texts of the errors that answer calls.
 pub fn errors(events: &[Event]) -> Vec<String> {
     let errors = events.iter().filter_map(|event| match event {
         Event::AgentError(error) => Some(error.error.to_string()),
@@ -261,7 +261,7 @@ pub fn errors(events: &[Event]) -> Vec<String> {
     errors.collect()
 }
 
-/// Every event's parent is the one before it, but for the first.
+/// Asserts that the parent of every event is the event before it, and that the first event has no parent.
 #[track_caller]
 pub fn assert_chain(events: &[Event]) {
     for pair in events.windows(2) {
@@ -276,16 +276,16 @@ pub fn command(id: &str, command: &str) -> Line {
     Line::calls("", &[(id, "terminal", &arguments)])
 }
 
-/// A line that finishes.
+/// A line that calls `finish`.
 pub fn finish(id: &str, message: &str) -> Line {
     let arguments = serde_json::json!({ "message": message }).to_string();
     Line::calls("", &[(id, "finish", &arguments)])
 }
 
-/// Waits until the conversation goes like this.
+/// Waits until the conversation has this status.
 pub async fn until(conversation: &Conversation, status: ExecutionStatus) {
     conversation.watch().wait_for(|shown| shown.status == status).await.unwrap();
 }
 
-/// Updates of the base state as events.
+/// Records updates of the base state as events.
 pub const UPDATES: StateUpdates = StateUpdates::On;

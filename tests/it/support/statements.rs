@@ -1,6 +1,6 @@
-//! Statements that take time or memory where the engine does not look.
+//! Statements that use time or memory in places where the SQL engine does not check its limits.
 
-/// A text of 60 MB, in a row that no statement can reach through a column of its own.
+/// The start of a statement whose table `t` has one row with a text of 60 MB.
 const LARGE: &str =
     "WITH t(p) AS (SELECT replace(printf('%.*c', 60000000, 'x'), 'x', '1') AS p LIMIT 1) SELECT ";
 
@@ -8,7 +8,7 @@ fn many(one: impl Fn(usize) -> String, count: usize, between: &str) -> String {
     (0..count).map(one).collect::<Vec<_>>().join(between)
 }
 
-/// Names that stand for names, each for `times` of those before it.
+/// Returns a statement with `depth` nested names. Each name joins the name before it `times` times.
 fn names(depth: usize, times: usize) -> String {
     let mut sql = "WITH a0(x) AS (SELECT 1)".to_owned();
     for level in 1..=depth {
@@ -18,20 +18,20 @@ fn names(depth: usize, times: usize) -> String {
     format!("{sql} SELECT count(*) FROM a{depth}")
 }
 
-/// Expressions that stand for expressions, each for two of those before it.
+/// Returns a statement with `depth` nested expressions. Each uses the expression before it twice.
 fn expressions(depth: usize) -> String {
     let each = many(|n| format!(", a{}(x) AS (SELECT x + x + 1 FROM a{n})", n + 1), depth, "");
     format!("WITH a0(x) AS (SELECT sequence FROM events){each} SELECT x FROM a{depth}")
 }
 
-/// Statements that grow as they are read: they are refused, whatever the clock says.
+/// Returns statements that grow while they are parsed. They are refused independently of the time limit.
 pub fn growing() -> Vec<String> {
     let mut all: Vec<String> = [16, 20, 40].map(|depth| names(depth, 2)).into();
     all.extend([16, 30].map(expressions));
     all
 }
 
-/// Statements that go straight on, each over large values.
+/// Returns statements that do not grow while they are parsed, but exceed a limit of time or memory when they run.
 pub fn straight() -> Vec<String> {
     let over = |one: &str, count: usize, between: &str| {
         format!("{LARGE}{} FROM t", many(|_| one.to_owned(), count, between))

@@ -1,4 +1,4 @@
-//! One who does what was decided: asks the store, asks the model, and compares the answers.
+//! Executes calls on the store and on the model, and compares the answers.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use super::call::{Call, perform, told};
 use super::check::{Checked, compare_payload, failed, look, same, search};
 use super::model::{Event, File};
 
-/// How a call went that the model agrees with.
+/// The outcome of a call that agrees with the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Went {
-    /// It is done, or was refused as it should be.
+    /// The call was done, or was refused as expected.
     Through,
-    /// Another process kept the file; nothing was done.
+    /// Another process had locked the file. Nothing was done.
     Busy,
 }
 
-/// Does a call that concerns this file alone. The model is moved on where it is done.
+/// Executes a call that uses only this file. Updates the model if the call was done.
 pub fn carry_out(store: &Store, file: &mut File, call: &Call) -> Result<Went, String> {
     match call {
         Call::Look { talk } => look(store, file, talk)?,
@@ -37,46 +37,46 @@ pub fn carry_out(store: &Store, file: &mut File, call: &Call) -> Result<Went, St
     Ok(Went::Through)
 }
 
-/// Reads the feed from a place on, and holds it to tell each event once and in order.
+/// Reads the feed from a position, and checks that it returns each event once and in order.
 pub struct Reader {
     follower: Follower,
-    /// The last place in the model's own log that was read.
+    /// The last position of the model's log that was read.
     read: u64,
 }
 
 impl Reader {
-    /// Reads on from where `before` was, or from the beginning.
+    /// Continues after `before`, or starts at the beginning if there is no `before`.
     pub fn new(store: &Store, before: Option<&Self>) -> Self {
         let from = before.map_or(0, |before| before.follower.place());
         Self { follower: store.follow(Position(from)), read: before.map_or(0, |before| before.read) }
     }
 
-    /// Begins in the middle of what is there.
+    /// Starts after `position`.
     pub fn at(store: &Store, position: u64) -> Self {
         Self { follower: store.follow(Position(position)), read: position }
     }
 
-    /// Takes everything that is there now as read.
+    /// Marks all present events as read.
     pub fn skip_to_end(&mut self, file: &File) {
         self.read = file.head;
     }
 
-    /// Whether there is something that it has not read.
+    /// Returns whether the file has unread events.
     pub fn is_behind(&self, file: &File) -> bool {
         !file.after(self.read).is_empty()
     }
 
-    /// Reads one page, where the model knows all of the log.
+    /// Reads one page and compares it. The model must know the whole log.
     pub fn page(&mut self, file: &File, limit: usize) -> Checked {
         let before = self.read;
         let page = self.follower.next_page(limit, Duration::ZERO).map_err(failed("following"))?;
         let expected: Vec<(&str, &Event)> = file.after(before).into_iter().take(limit).collect();
         let place =
             |(name, event): &(&str, &Event)| (event.position, (*name).to_owned(), event.id().to_owned());
-        let told = page.iter().map(|one| {
+        let actual = page.iter().map(|one| {
             (one.event.position.0, one.conversation.to_string(), one.event.id.as_str().to_owned())
         });
-        same("the feed", told.collect::<Vec<_>>(), expected.iter().map(place).collect())?;
+        same("the feed", actual.collect::<Vec<_>>(), expected.iter().map(place).collect())?;
         for (one, (_, event)) in page.iter().zip(&expected) {
             compare_payload(&one.event, event)?;
             self.read = event.position;
@@ -84,9 +84,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads to the end, and looks at what is told of the conversations whose names begin with `prefix`.
+    /// Reads to the end, and compares the events of the conversations whose names begin with `prefix`.
     pub fn all(&mut self, file: &File, limit: usize, prefix: &str) -> Checked {
-        let mut told = Vec::new();
+        let mut stored = Vec::new();
         let mut last = self.follower.place();
         loop {
             let page = self.follower.next_page(limit, Duration::ZERO).map_err(failed("following"))?;
@@ -99,7 +99,7 @@ impl Reader {
                 }
                 last = one.event.position.0;
                 if one.conversation.as_str().starts_with(prefix) {
-                    told.push((one.conversation.to_string(), one.event));
+                    stored.push((one.conversation.to_string(), one.event));
                 }
             }
         }
@@ -107,11 +107,11 @@ impl Reader {
         let places = |name: &str, id: &str| (name.to_owned(), id.to_owned());
         same(
             "the feed",
-            told.iter().map(|(name, event)| places(name, event.id.as_str())).collect::<Vec<_>>(),
+            stored.iter().map(|(name, event)| places(name, event.id.as_str())).collect::<Vec<_>>(),
             expected.iter().map(|(name, event)| places(name, event.id())).collect(),
         )?;
-        for ((_, stored), (_, event)) in told.iter().zip(&expected) {
-            compare_payload(stored, event)?;
+        for ((_, actual), (_, event)) in stored.iter().zip(&expected) {
+            compare_payload(actual, event)?;
         }
         self.read = file.head;
         Ok(())

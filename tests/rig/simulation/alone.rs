@@ -1,7 +1,7 @@
-//! One process: a list of operations over several handles of one file, each answer compared to the model's.
+//! One process runs a list of operations on several handles of one file. Each answer is compared with the model's.
 //!
-//! Nothing here depends on a clock or on another thread: the same seed does the same. A seed that fails is made
-//! shorter, by leaving out operations as long as it fails in the same way.
+//! Nothing here depends on a clock or on another thread, so the same seed always does the same. If a seed fails,
+//! operations are left out as long as it still fails.
 
 use std::path::PathBuf;
 
@@ -20,16 +20,16 @@ use super::random::Random;
 
 const PREFIX: &str = "t";
 
-/// A file with everything around it, and what it should hold.
+/// A file with its handles, its backups and its copy, and the content that each should have.
 struct Run {
     folder: TempDir,
     options: Options,
     handles: Vec<Store>,
     readers: Vec<Reader>,
     file: File,
-    /// What the backups hold.
+    /// The content that the backups should have. `None` if there are no backups yet.
     saved: Option<File>,
-    /// The file that conversations are carried to, and what it should hold.
+    /// The file that conversations are copied to, and the content it should have.
     other: Option<(Store, File)>,
     random: Random,
 }
@@ -39,7 +39,7 @@ impl Run {
         let folder = tempfile::tempdir().unwrap();
         let mut random = Random::new(!seed);
         let options = Options {
-            // What a power cut leaves is another module's; here a crash is the worst.
+            // Power cuts are tested in another module. Here the worst case is a crash of the process.
             durability: if random.below(8) == 0 { Durability::Full } else { Durability::Normal },
             follow_projections: random.below(4) == 0,
             pool_size: 1 + random.below(3) as u32,
@@ -142,16 +142,16 @@ impl Run {
                 report.status != CopyStatus::Unchanged || before.is_some_and(|before| is_named(&before));
             if report.status.is_whole() && report.status != CopyStatus::Ahead {
                 let mut arrived = here.clone();
-                // A copy takes nothing out of what is there.
+                // Copying does not redact an event that the target has in full.
                 for (arrived, there) in
                     arrived.events.iter_mut().zip(before.iter().flat_map(|before| &before.events))
                 {
                     arrived.is_redacted &= there.is_redacted;
                 }
                 if let (false, Some(before)) = (is_same, before) {
-                    // Which title is the newer one cannot be told; a carrier says that there are two.
-                    let is_told = report.problems.iter().any(|problem| problem.contains("another title"));
-                    same("whether two titles are told", is_told, true)?;
+                    // It is unknown which title is newer, so the report must mention both.
+                    let is_reported = report.problems.iter().any(|problem| problem.contains("another title"));
+                    same("whether two titles are reported", is_reported, true)?;
                     (arrived.title, arrived.fork) = (before.title.clone(), before.fork.clone());
                 }
                 there.talks.insert(name.clone(), arrived);
@@ -165,7 +165,7 @@ impl Run {
             }
         }
         for (name, talk) in &mut there.talks {
-            // Whose sub-agent it is depends on who came with it; compression stays behind.
+            // The parent depends on the conversations that were copied too. Compression is not copied.
             talk.parent = target.conversation(&id(name)).map_err(failed("its row"))?.parent;
             talk.archived = None;
         }
@@ -192,12 +192,12 @@ impl Run {
     }
 }
 
-/// Whether carrying `here` to where `before` is may end so.
+/// Checks that `status` is possible for copying `here` over `before`.
 fn may_be(here: &Talk, before: Option<&Talk>, status: CopyStatus) -> Checked {
     let Some(before) = before else { return same("the status of what is new", status, CopyStatus::Copied) };
     let redacted = |talk: &Talk| talk.events.iter().filter(|event| event.is_redacted).count();
     if here.born == before.born && redacted(here) == redacted(before) {
-        // What is there is what this one was.
+        // The target has this conversation in its current or an earlier state.
         return match status {
             CopyStatus::Unchanged | CopyStatus::Updated => Ok(()),
             CopyStatus::Conflict if here.attachments != before.attachments => Ok(()),
@@ -210,7 +210,7 @@ fn may_be(here: &Talk, before: Option<&Talk>, status: CopyStatus) -> Checked {
     }
 }
 
-/// Compares a file that was restored to a position: of what is there now, everything that was there then.
+/// Compares a file that was restored to the position `at`: each conversation has exactly its events up to `at`.
 fn compare_past(store: &Store, saved: &File, at: u64) -> Checked {
     for (name, talk) in &saved.talks {
         let then = talk.events.iter().filter(|event| event.position <= at).count() as u64;
@@ -229,7 +229,7 @@ fn compare_past(store: &Store, saved: &File, at: u64) -> Checked {
     Ok(())
 }
 
-/// Does a seed's operations, but for those of `left_out`; answers how many, or which one failed and how.
+/// Runs these operations of a seed. The error has the number of the operation that failed, and a description.
 fn run(seed: u64, operations: &[Operation], trace: bool) -> Result<(), (u64, String)> {
     let scope = Scope { prefix: PREFIX.into(), talks: 5 };
     let mut run = Run::new(seed);
@@ -244,31 +244,31 @@ fn run(seed: u64, operations: &[Operation], trace: bool) -> Result<(), (u64, Str
     run.finish().map_err(|what| (end, format!("at the end: {what}")))
 }
 
-/// How many operations a seed does.
+/// The number of operations of a seed.
 pub const OPERATIONS: u64 = 40;
 
-/// Runs a seed; says how to run it again where it fails, and with how little.
+/// Runs a seed. If it fails, the error has the command that runs it again with only the operations that are needed.
 pub fn try_seed(seed: u64) -> Checked {
     let all = operations(seed, 0, OPERATIONS);
     let Err((last, what)) = run(seed, &all, false) else { return Ok(()) };
     let mut kept: Vec<Operation> = all.into_iter().filter(|operation| operation.number <= last).collect();
-    let mut least = what;
+    let mut shortest = what;
     for operation in kept.clone().into_iter().rev() {
         let fewer: Vec<_> = kept.iter().copied().filter(|one| one.number != operation.number).collect();
         if let Err((_, what)) = run(seed, &fewer, false) {
-            (kept, least) = (fewer, what);
+            (kept, shortest) = (fewer, what);
         }
     }
     let numbers: Vec<String> = kept.iter().map(|operation| operation.number.to_string()).collect();
     Err(format!(
-        "seed {seed} fails by operation {last}, and with {} operations alone:\n{least}\n\
+        "seed {seed} fails by operation {last}, and with {} operations alone:\n{shortest}\n\
          ANNALS_RIG_SEED={seed} ANNALS_RIG_OPERATIONS={} cargo test --test rig simulation::one_process -- --nocapture",
         kept.len(),
         numbers.join(","),
     ))
 }
 
-/// Runs a seed again, or the operations of it that are named, and tells each call.
+/// Runs a seed again, or only the named operations of it, and prints each call.
 pub fn replay(seed: u64, only: Option<&[u64]>) -> Checked {
     let mut all = operations(seed, 0, OPERATIONS);
     all.retain(|operation| only.is_none_or(|only| only.contains(&operation.number)));

@@ -1,11 +1,11 @@
-//! What can be asked of a store here, how it is asked, and what it answers.
+//! The calls that the simulation makes, and their answers.
 
 use std::sync::mpsc::channel;
 
 use annals::store::{Append, Appended, BaseStateChange, Head, PruneRules, Redaction};
 use annals::{ConversationId, Error, EventId, Store};
 
-/// One thing to do, with everything decided.
+/// One call with all its arguments.
 #[derive(Debug, Clone)]
 pub enum Call {
     Append {
@@ -62,7 +62,7 @@ pub enum Call {
     Vacuum,
     EmptyLog,
     CatchUp,
-    /// Compares a conversation, with everything that is derived of it, to the model.
+    /// Compares a conversation, and everything that is derived from it, with the model.
     Look {
         talk: String,
     },
@@ -71,7 +71,7 @@ pub enum Call {
         word: String,
         talk: Option<String>,
     },
-    /// Reads on in the feed.
+    /// Reads the next events of the feed.
     Follow {
         limit: usize,
     },
@@ -79,30 +79,30 @@ pub enum Call {
     Reopen,
     /// Brings both backups up to date.
     BackUp,
-    /// Restores from a backup, and compares all of it.
+    /// Restores from a backup, and compares the whole file.
     Restore {
         from_folder: bool,
     },
-    /// Carries conversations to another file; deletes them here once they are there.
+    /// Copies conversations to another file. If `removes` is set, deletes them here after they were copied.
     Carry {
         talks: Vec<String>,
         removes: bool,
     },
 }
 
-/// What a call answers.
+/// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Done,
     Version(u64),
     Count(u64),
-    /// Of each event its sequence, its position (0 where others write to the file, too) and whether it was known.
+    /// For each event its sequence, its position (0 if other writers use the file too) and whether it was known.
     Places(Vec<(u64, u64, bool)>),
-    /// The conversations that went, sorted.
+    /// The pruned conversations, sorted.
     Gone(Vec<String>),
 }
 
-/// An answer, or the error as its `Debug` text, which has all its numbers.
+/// An answer, or the `Debug` text of the error, which has all its numbers.
 pub type Answered = Result<Answer, String>;
 
 pub fn id(talk: &str) -> ConversationId {
@@ -118,7 +118,7 @@ pub fn places(places: &[Appended], positions: bool) -> Answer {
     Answer::Places(places.iter().map(place).collect())
 }
 
-/// Asks the store; calls that compare and those that concern other files are not for it.
+/// Makes a call on the store. Panics for calls that compare or that concern other files.
 pub fn perform(store: &Store, call: &Call, positions: bool) -> Result<Answer, Error> {
     match call {
         Call::Append { talk, append, later } => {
@@ -161,7 +161,7 @@ pub fn perform(store: &Store, call: &Call, positions: bool) -> Result<Answer, Er
         Call::Vacuum => store.vacuum().map(done),
         Call::EmptyLog => store.empty_log().map(done),
         Call::CatchUp => store.catch_up().map(done),
-        other => panic!("{other:?} is not asked of a store alone"),
+        other => panic!("{other:?} is not a call on a single store"),
     }
 }
 
@@ -170,8 +170,8 @@ fn done<T>(_: T) -> Answer {
 }
 
 fn append_later(store: &Store, talk: &ConversationId, append: Append) -> Result<Vec<Appended>, Error> {
-    let (tell, answer) = channel();
-    let done = move |answer| tell.send(answer).unwrap();
+    let (sender, receiver) = channel();
+    let done = move |answer| sender.send(answer).unwrap();
     store.append_later(talk, append, done, |lead| drop(std::thread::spawn(move || drop(lead))));
-    answer.recv().unwrap()
+    receiver.recv().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Compares a file with the model, through everything that the store tells of it.
+//! Compares a file with the model through all reading functions of the store.
 
 use annals::store::{ConversationFilter, EventQuery, Order, SearchFilter, StoredEvent};
 use annals::{Sequence, Store, Timestamp};
@@ -8,21 +8,21 @@ use super::call::id;
 use super::fold::{self, Call, Seen};
 use super::model::{Event, File, State, Talk};
 
-/// What is not as it should be.
+/// The result of a comparison. The error describes the difference.
 pub type Checked = Result<(), String>;
 
-/// Holds `actual` to be `expected`; else says of what.
+/// Returns an error that names `what` unless `actual` equals `expected`.
 pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, actual: T, expected: T) -> Checked {
     if actual == expected { Ok(()) } else { Err(format!("{what}: {actual:?}\n  not: {expected:?}")) }
 }
 
-/// What a call met that should not have failed.
+/// Returns a function that describes the error of a call that should not have failed.
 pub fn failed(what: &str) -> impl FnOnce(annals::Error) -> String + '_ {
     move |error| format!("{what}: {error:?}")
 }
 
-/// Compares all conversations whose names begin with `prefix`, and where the model knows all of the file, the
-/// log as a whole and its figures.
+/// Compares all conversations whose names begin with `prefix`. If the model knows the whole file, compares the head of
+/// the log and the counts, too.
 pub fn compare(store: &Store, file: &File, prefix: &str) -> Checked {
     let mut names = Vec::new();
     let mut after = None;
@@ -51,13 +51,13 @@ pub fn compare(store: &Store, file: &File, prefix: &str) -> Checked {
     Ok(())
 }
 
-/// Compares one conversation, whether it is there or not.
+/// Compares one conversation. If the model does not have it, the store must not have it either.
 pub fn look(store: &Store, file: &File, name: &str) -> Checked {
     let found = match file.talks.get(name) {
         Some(talk) => compare_talk(store, name, talk, file.is_alone),
         None => match store.conversation(&id(name)) {
             Err(annals::Error::UnknownConversation { .. }) => Ok(()),
-            other => Err(format!("it should not be there: {other:?}")),
+            other => Err(format!("it should not exist: {other:?}")),
         },
     };
     found.map_err(|what| format!("{name}: {what}"))
@@ -109,7 +109,7 @@ fn compare_events(
     Ok(stored)
 }
 
-/// Holds a payload to be what was appended, or what redaction may leave of it.
+/// Compares a payload with the appended payload, or checks what redaction left of it.
 pub fn compare_payload(stored: &StoredEvent, event: &Event) -> Checked {
     if !event.is_redacted {
         return same("a payload", stored.payload.as_str(), event.event.payload());
@@ -174,12 +174,12 @@ fn compare_state(store: &Store, name: &str, talk: &Talk) -> Checked {
     same("HEAD in the base state", present.document.head(), (talk.leaf.clone(), talk.head_is_empty))?;
     same("the base state", read_fields(present.document.as_str())?, fields(&state.fields))?;
     for length in 0..=talk.events.len() {
-        // As of the event before: what was changed after `length` events is known from `length - 1` on.
+        // A change after `length` events belongs to the state as of sequence `length - 1`.
         let Some(sequence) = length.checked_sub(1) else { continue };
         let (version, then) = state_at(state, length);
         let past =
             store.base_state_at(&id(name), Sequence(sequence as u64)).map_err(failed("a past base state"))?;
-        let past = past.ok_or("there was a base state")?;
+        let past = past.ok_or("a past base state is missing")?;
         same("a past version", past.version.0, version)?;
         same("a past base state", read_fields(past.document.as_str())?, then)?;
     }
@@ -190,7 +190,7 @@ fn fields(fields: &std::collections::BTreeMap<String, Value>) -> Value {
     Value::Object(fields.clone().into_iter().collect())
 }
 
-/// The fields of a document without HEAD.
+/// Returns the fields of a document without those of HEAD.
 fn read_fields(document: &str) -> Result<Value, String> {
     let mut value: Value = serde_json::from_str(document).map_err(|error| format!("{error}: {document}"))?;
     if let Some(fields) = value.as_object_mut() {
@@ -200,7 +200,7 @@ fn read_fields(document: &str) -> Result<Value, String> {
     Ok(value)
 }
 
-/// Version and fields once there were `length` events, and before there was one more.
+/// Returns the version and the fields at the time when the conversation had `length` events.
 fn state_at(state: &State, length: usize) -> (u64, Value) {
     let count = state.history.iter().take_while(|(events, _)| *events <= length).count();
     let then = count.checked_sub(1).map(|last| fields(&state.history[last].1));
@@ -263,7 +263,7 @@ fn compare_figures(store: &Store, name: &str, talk: &Talk, seen: &[Seen]) -> Che
     same("the usage", usage, fold::usage(seen, stats).into_iter().collect())
 }
 
-/// Compares what a search finds, in one conversation or everywhere.
+/// Compares the hits of a search in one conversation or in all.
 pub fn search(store: &Store, file: &File, word: &str, talk: Option<&String>) -> Checked {
     let filter = SearchFilter { conversation: talk.map(|talk| id(talk)), ..SearchFilter::default() };
     let hits = match (store.search(word, &filter, 1000, &mut |_| ()), talk) {
@@ -288,7 +288,7 @@ pub fn search(store: &Store, file: &File, word: &str, talk: Option<&String>) -> 
     same(&format!("what has the word {word}"), hits, places)
 }
 
-/// Holds the whole file to be sound, and its projections to be what the log makes of them.
+/// Checks that the whole file is sound, and that its projections match the log.
 pub fn sound(store: &Store) -> Checked {
     let seen = store.verify(None, &mut |_| ()).map_err(failed("verifying"))?;
     same("what verifying finds", seen.findings, Vec::new())?;

@@ -1,4 +1,4 @@
-//! What is done next: decided from a number and from what the model holds, so that a seed decides everything.
+//! Decides the next call from a random number and from what the model holds, so that a seed decides everything.
 
 use annals::state::base::FieldChange;
 use annals::store::{Append, BaseStateChange, Head, PruneRules};
@@ -11,29 +11,29 @@ use super::model::{File, Talk};
 use super::payload::{self, Surroundings, WORDS, pick, time};
 use super::random::Random;
 
-/// One operation of a run: the same number and seed do the same to the same file.
+/// One operation of a run. The same number and seed do the same to the same file.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
     pub number: u64,
     pub seed: u64,
 }
 
-/// The operations of a run.
+/// Returns the operations of a run.
 pub fn operations(seed: u64, from: u64, count: u64) -> Vec<Operation> {
     let mut random = Random::new(seed);
     (from..from + count).map(|number| Operation { number, seed: random.next() }).collect()
 }
 
-/// What a run may do.
+/// The conversations that a run uses.
 #[derive(Debug, Clone)]
 pub struct Scope {
-    /// What the names of its conversations begin with.
+    /// The prefix of their names.
     pub prefix: String,
-    /// How many conversations it names.
+    /// Their number.
     pub talks: u64,
 }
 
-/// Decides what an operation does to a file that holds what the model holds.
+/// Returns the call that an operation makes on a file whose content is that of the model `file`.
 pub fn decide(operation: Operation, file: &File, scope: &Scope) -> Call {
     let mut random = Random::new(operation.seed);
     let mut decision = Decision { number: operation.number, random: &mut random, file, scope };
@@ -110,7 +110,7 @@ impl<'a> Decision<'a> {
     }
 
     fn some_talks(&mut self) -> Vec<String> {
-        // One of three names one that may not be there.
+        // In one of three cases, the list has a conversation that may not exist.
         let mut talks: Vec<String> = match self.random.below(3) {
             0 => vec![self.talk()],
             _ => Vec::new(),
@@ -145,7 +145,7 @@ impl<'a> Decision<'a> {
         let head = (self.random.below(9) == 0).then(|| self.head(&talk));
         let mut append = Append { expected, events, base_state, head };
         if append.head.is_some() && self.random.below(2) == 0 {
-            // HEAD goes to an event of the same batch.
+            // HEAD moves to the last event of the same batch, if there is one.
             let last = append.events.last().map(|last| Head::At(last.id().clone()));
             append.head = last.or(append.head);
         }
@@ -153,7 +153,7 @@ impl<'a> Decision<'a> {
             self.known(&talk).is_some_and(|talk| talk.place(event.id().as_str()).is_some())
         };
         if !append.events.is_empty() && append.events.iter().all(is_known) {
-            // What a retry makes of a change that came with it is for the tests of appending.
+            // The tests of appending cover a retry that comes with a base state or a HEAD.
             (append.base_state, append.head) = (None, None);
         }
         Call::Append { talk, append, later: self.random.below(5) == 0 }
@@ -228,7 +228,7 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Copies the beginning of one conversation behind the end of another, as a fork does.
+    /// Appends the beginning of one conversation to another, as a fork does.
     fn copy(&mut self) -> Call {
         let (talk, from) = (self.talk(), self.talk());
         let events = self.known(&from).map_or(&[][..], |from| &from.events);
@@ -245,15 +245,15 @@ impl<'a> Decision<'a> {
         Call::SetFork { talk, from, at }
     }
 
-    /// Takes out an event with words in it that has them still, or one that is not there.
+    /// Redacts an event whose text is not redacted yet. If there is none, names an event that does not exist.
     fn redact(&mut self) -> Call {
         let talk = self.talk();
         let known = self.known(&talk).map_or(&[][..], |talk| &talk.events);
-        let speaks =
+        let has_text =
             |kind: &str| matches!(kind, "MessageEvent" | "AgentErrorEvent" | "SomethingNew" | "ActionEvent");
-        let speaking: Vec<_> =
-            known.iter().filter(|one| !one.is_redacted && speaks(&one.event.envelope().kind)).collect();
-        let event = match speaking.as_slice() {
+        let with_text: Vec<_> =
+            known.iter().filter(|one| !one.is_redacted && has_text(&one.event.envelope().kind)).collect();
+        let event = match with_text.as_slice() {
             [] => "nowhere".to_owned(),
             some => pick(self.random, some).id().to_owned(),
         };

@@ -1,8 +1,8 @@
-//! What is derived from events, worked out in the plainest way: from payloads read as JSON, one after the other.
+//! Derives data from events in the simplest way: it reads the payloads as JSON, one after the other.
 
 use serde_json::Value;
 
-/// One event, as far as something is derived from it.
+/// An event with its payload as JSON.
 pub struct Seen {
     pub id: String,
     pub body: Value,
@@ -30,7 +30,7 @@ impl Seen {
         }
     }
 
-    /// What a person would read of it.
+    /// Returns the text that a person can read in the event.
     pub fn words(&self) -> String {
         let body = &self.body;
         let mut texts = Vec::new();
@@ -56,12 +56,12 @@ impl Seen {
         texts.join("\n")
     }
 
-    /// Whether a person says something here.
-    pub fn is_said(&self) -> bool {
+    /// Returns whether the event is a message of a person.
+    pub fn is_user_message(&self) -> bool {
         self.kind() == "MessageEvent" && self.text("source") == Some("user")
     }
 
-    /// The line of the transcript: role, tool, text.
+    /// Returns the line of the transcript: role, tool, text.
     pub fn line(&self) -> (String, Option<String>, String) {
         (self.role().to_owned(), self.text("tool_name").map(str::to_owned), self.words())
     }
@@ -71,17 +71,17 @@ fn texts_of<'a>(parts: &'a Value, texts: &mut Vec<&'a str>) {
     texts.extend(parts.as_array().into_iter().flatten().filter_map(|part| part["text"].as_str()));
 }
 
-/// The start of the first thing that a person said.
+/// Returns the first 200 characters of the first message of a person. `None` if there is no message with text.
 pub fn first_message(events: &[Seen]) -> Option<String> {
     let line = |event: &Seen| {
         let words = event.words();
         let words: Vec<&str> = words.split_whitespace().collect();
         words.join(" ").chars().take(200).collect::<String>()
     };
-    events.iter().filter(|event| event.is_said()).map(line).find(|line| !line.is_empty())
+    events.iter().filter(|event| event.is_user_message()).map(line).find(|line| !line.is_empty())
 }
 
-/// A tool call and what became of it.
+/// A tool call and its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     pub sequence: u64,
@@ -95,13 +95,14 @@ pub struct Call {
     pub result: Option<String>,
 }
 
-/// The tool calls: the first answer counts, by the action that it names, else by the newest open call of that name.
+/// Returns the tool calls. The first answer to a call counts. It is matched by the action that it names, else by the
+/// newest pending call with its tool call id.
 pub fn calls(events: &[Seen]) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for (sequence, event) in events.iter().enumerate() {
         let own = |text: Option<&str>| text.map(str::to_owned);
         let action = &event.body["action"];
-        let (outcome, named) = match event.kind() {
+        let (outcome, names_action) = match event.kind() {
             "ActionEvent" => {
                 calls.push(Call {
                     sequence: sequence as u64,
@@ -122,12 +123,13 @@ pub fn calls(events: &[Seen]) -> Vec<Call> {
             "AgentErrorEvent" => ("error", false),
             _ => continue,
         };
-        let by_action = calls.iter().position(|call| named && event.text("action_id") == Some(&call.action));
-        let by_name = || {
-            let name = event.text("tool_call_id");
-            calls.iter().rposition(|call| call.outcome == "pending" && call.call.as_deref() == name)
+        let by_action =
+            calls.iter().position(|call| names_action && event.text("action_id") == Some(&call.action));
+        let by_call_id = || {
+            let id = event.text("tool_call_id");
+            calls.iter().rposition(|call| call.outcome == "pending" && call.call.as_deref() == id)
         };
-        let Some(place) = by_action.or_else(by_name) else { continue };
+        let Some(place) = by_action.or_else(by_call_id) else { continue };
         if calls[place].result.is_none() {
             calls[place].outcome = outcome.into();
             calls[place].result = Some(event.id.clone());
@@ -137,7 +139,7 @@ pub fn calls(events: &[Seen]) -> Vec<Call> {
     calls
 }
 
-/// The newest list of tasks: title, notes, status.
+/// Returns the newest list of tasks: title, notes, status.
 pub fn tasks(events: &[Seen]) -> Vec<[String; 3]> {
     let lists = events.iter().rev().filter(|event| event.kind() == "ObservationEvent");
     let newest = lists.filter_map(|event| event.body["observation"]["task_list"].as_array()).next();
@@ -146,23 +148,24 @@ pub fn tasks(events: &[Seen]) -> Vec<[String; 3]> {
     newest.into_iter().flatten().map(task).collect()
 }
 
-/// Tokens sent and received and the cost, where anything tells them: the base state's `stats`, else the events.
+/// Returns the tokens sent, the tokens received and the cost, from the base state's `stats` or else from the events.
+/// `None` if there are no figures.
 pub fn usage(events: &[Seen], stats: Option<&Value>) -> Option<(i64, i64, f64)> {
     let figures = |stats: &Value| {
-        let told = stats["usage_to_metrics"]["agent"].as_object()?;
-        let count = |member: &str| told["accumulated_token_usage"][member].as_i64().unwrap_or(0);
-        let cost = told["accumulated_cost"].as_f64().unwrap_or(0.0);
+        let metrics = stats["usage_to_metrics"]["agent"].as_object()?;
+        let count = |member: &str| metrics["accumulated_token_usage"][member].as_i64().unwrap_or(0);
+        let cost = metrics["accumulated_cost"].as_f64().unwrap_or(0.0);
         Some((count("prompt_tokens"), count("completion_tokens"), cost))
     };
-    if let Some(told) = stats.and_then(figures) {
-        return Some(told);
+    if let Some(figures) = stats.and_then(figures) {
+        return Some(figures);
     }
     let mut total = None;
     let mut before = (0, 0, 0.0);
     for event in events.iter().filter(|event| event.text("key") == Some("stats")) {
         let Some(now) = figures(&event.body["value"]) else { continue };
         let step = (now.0 - before.0, now.1 - before.1, now.2 - before.2);
-        // Figures that were set back begin anew.
+        // If a figure decreases, the count was reset.
         let step = if step.0 < 0 || step.1 < 0 || step.2 < 0.0 { now } else { step };
         before = now;
         if step != (0, 0, 0.0) {

@@ -1,10 +1,10 @@
 //! Several processes with several threads each on one file, killed (SIGKILL) at any moment.
 //!
-//! Each thread has conversations of its own, and its operations come from the seed; it says before each that it
-//! begins, and after each that it is done. What was said to be done must be there whole. The one operation that was
-//! begun and not done is there wholly or not at all: the parent's model goes both ways, and one of them must fit.
-//! All threads also append to one conversation that they share. What each has done so far is kept beside the file,
-//! so that the next process of that name goes on from there.
+//! Each thread has its own conversations, and its operations come from the seed. It reports the begin and the end of
+//! each operation. An operation that is reported as done must be stored completely. The one operation that was begun
+//! but not done is stored completely or not at all: the parent compares the file with both models, and one must fit.
+//! All threads also append to one shared conversation. What each thread has done so far is written to a file beside
+//! the database, so that the next process with this name continues from there.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,24 +25,25 @@ use super::random::Random;
 
 const PROCESSES: u64 = 2;
 const THREADS: u64 = 2;
-/// How often the processes of one file are started, and killed.
+/// How often the processes of one file are started and killed.
 const ROUNDS: u64 = 5;
-/// How many operations a thread does, where it lives so long.
+/// How many operations a thread does in one round, unless it is killed before.
 const OPERATIONS: u64 = 30;
-/// The conversation that all append to.
+/// The conversation to which all threads append.
 const SHARED: &str = "shared";
 const HISTORY: &str = "history";
 
-/// What many files have seen.
+/// The totals of many files.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
     pub kills: u64,
     pub files: u64,
     pub acknowledged: u64,
-    /// Operations that were begun when the end came: there in the end, or not.
+    /// Operations that were begun but not done at the kill, and are stored.
     pub there: u64,
+    /// Operations that were begun but not done at the kill, and are not stored.
     pub not_there: u64,
-    /// How often a file was held against the model.
+    /// How often a file was compared with the model.
     pub compared: u64,
 }
 
@@ -57,14 +58,14 @@ impl Figures {
     }
 }
 
-/// A thread of a process; all that have lived under this name have done what one after the other would.
+/// A thread of a process. In each round a new thread with this name continues the work of the thread before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Actor {
     process: u64,
     thread: u64,
 }
 
-/// What an actor has done in one round: so many operations, but for those that found the file busy.
+/// What an actor has done in one round: the number of operations, and those among them that found the file busy.
 #[derive(Debug, Clone, Default)]
 struct Done {
     count: u64,
@@ -87,7 +88,7 @@ impl Actor {
         operations(own, round * OPERATIONS, OPERATIONS)
     }
 
-    /// What the actor's conversations hold after all that it has done.
+    /// Returns the model of the actor's conversations after all that it has done.
     fn model(self, seed: u64, history: &[Done]) -> File {
         let mut file = File::default();
         for (round, done) in history.iter().enumerate() {
@@ -100,7 +101,7 @@ impl Actor {
 
     fn apply(self, operation: Operation, file: &mut File) {
         let call = decide(operation, file, &self.scope());
-        // What is refused changes nothing.
+        // A rejected call changes nothing.
         let _ = file.apply(&call);
     }
 }
@@ -127,7 +128,7 @@ fn read_history(path: &Path) -> History {
     history
 }
 
-/// What a child does, whose name is `SEED:PROCESS`.
+/// Runs in a child process, whose name is `SEED:PROCESS`.
 pub fn live(role: &Role) {
     let (seed, process) = role.name.split_once(':').unwrap();
     let (seed, process): (u64, u64) = (seed.parse().unwrap(), process.parse().unwrap());
@@ -181,7 +182,7 @@ fn act(actor: Actor, seed: u64, mut store: Store, done: &[Done], path: &Path) ->
     Ok(())
 }
 
-/// Appends a batch to what all share; its ids say how many belong together.
+/// Appends a batch to the shared conversation. The ids contain the size of the batch.
 fn share(store: &Store, actor: Actor, number: u64) -> Checked {
     let count = 1 + number % 4;
     let event = |index: u64| {
@@ -203,7 +204,7 @@ fn share(store: &Store, actor: Actor, number: u64) -> Checked {
     }
 }
 
-/// One file through all its rounds.
+/// Tests one file through all its rounds.
 pub fn survive(seed: u64, test: &str) -> Result<Figures, String> {
     let folder = tempfile::tempdir().unwrap();
     let mut life = Life {
@@ -230,7 +231,7 @@ struct Life {
     seed: u64,
     random: Random,
     history: History,
-    /// What was said to be where in the shared conversation: of each sequence the event's id.
+    /// The event ids that were reported for the shared conversation, by their sequence.
     shared: BTreeMap<u64, String>,
     figures: Figures,
 }
@@ -238,27 +239,28 @@ struct Life {
 impl Life {
     fn round(&mut self, round: u64, test: &str) -> Checked {
         write_history(&self.database.with_file_name(HISTORY), &self.history);
-        let told = self.run_and_kill(test)?;
+        let reports = self.run_and_kill(test)?;
         let options = Options { busy_timeout: Duration::ZERO, ..Options::default() };
-        // No process is left that could hold a lock: the file opens at once.
-        let store = Store::open_with(&self.database, &options).map_err(failed("opening what is left"))?;
+        // No process is left that could hold a lock, so the file opens at once.
+        let store =
+            Store::open_with(&self.database, &options).map_err(failed("opening the file after the kill"))?;
         drop(store);
-        let store = Store::open(&self.database).map_err(failed("opening what is left"))?;
+        let store = Store::open(&self.database).map_err(failed("opening the file after the kill"))?;
         for actor in Actor::all() {
-            self.settle(&store, actor, round, &told)?;
+            self.settle(&store, actor, round, &reports)?;
         }
-        self.compare_shared(&store, &told)?;
+        self.compare_shared(&store, &reports)?;
         self.figures.compared += 1;
         match round + 1 == ROUNDS {
             true => sound(&store),
             false => {
                 let seen = store.verify(None, &mut |_| ()).map_err(failed("verifying"))?;
-                same("what verifying finds", seen.findings, Vec::new())
+                same("the findings of verify", seen.findings, Vec::new())
             }
         }
     }
 
-    /// Lets the processes run for a number of lines, kills one or all, and answers what they said.
+    /// Lets the processes run for a number of lines, and kills all of them or all but one. Returns the lines.
     fn run_and_kill(&mut self, test: &str) -> Result<Vec<(u64, String)>, String> {
         let (send, lines): (Sender<(u64, String)>, Receiver<_>) = channel();
         let mut running = Vec::new();
@@ -276,7 +278,7 @@ impl Life {
             0 => self.random.below(4),
             _ => 4 + self.random.below(PROCESSES * THREADS * OPERATIONS),
         };
-        let mut told: Vec<(u64, String)> = lines.iter().take(count as usize).collect();
+        let mut reports: Vec<(u64, String)> = lines.iter().take(count as usize).collect();
         let spared = match self.random.below(6) {
             0 => Some(self.random.below(PROCESSES)),
             _ => None,
@@ -287,12 +289,12 @@ impl Life {
         let (live, die): (Vec<_>, Vec<_>) =
             running.into_iter().partition(|(process, _)| spared == Some(*process));
         die.into_iter().for_each(|(_, child)| child.kill());
-        // Until those that were spared have done everything.
-        told.extend(lines);
+        // The lines end when a spared process has done all its operations.
+        reports.extend(lines);
         listeners.into_iter().for_each(|listener| listener.join().unwrap());
         drop(live);
         for process in 0..PROCESSES {
-            let own = || told.iter().filter(|(from, _)| *from == process).map(|(_, line)| line);
+            let own = || reports.iter().filter(|(from, _)| *from == process).map(|(_, line)| line);
             if let Some(what) = own().find(|line| line.starts_with("failed")) {
                 return Err(format!("process {process}: {what}"));
             }
@@ -302,14 +304,14 @@ impl Life {
             }
             self.figures.kills += u64::from(!ended);
         }
-        Ok(told)
+        Ok(reports)
     }
 
-    /// Finds out what an actor has done, whether its last operation took effect, and that nothing else did.
-    fn settle(&mut self, store: &Store, actor: Actor, round: u64, told: &[(u64, String)]) -> Checked {
+    /// Finds out what an actor has done and whether its last operation took effect. Checks that nothing else did.
+    fn settle(&mut self, store: &Store, actor: Actor, round: u64, reports: &[(u64, String)]) -> Checked {
         let mut done = Done::default();
         let mut begun = 0;
-        for (_, line) in told.iter().filter(|(process, _)| *process == actor.process) {
+        for (_, line) in reports.iter().filter(|(process, _)| *process == actor.process) {
             let words: Vec<&str> = line.split(' ').collect();
             let [what @ ("begin" | "done" | "busy"), thread, number, ..] = words[..] else { continue };
             if thread.parse() != Ok(actor.thread) {
@@ -337,7 +339,7 @@ impl Life {
             let mut after = file;
             actor.apply(*next, &mut after);
             compare(store, &after, &prefix).map_err(|after| {
-                format!("{call:?} is neither there nor not there.\nwithout it: {before}\nwith it: {after}")
+                format!("{call:?} is stored only in part.\nwithout it: {before}\nwith it: {after}")
             })?;
             done.count += 1;
             self.figures.there += 1;
@@ -349,16 +351,16 @@ impl Life {
         Ok(())
     }
 
-    /// Holds what was said of the shared conversation to be there, and each batch to be whole.
-    fn compare_shared(&mut self, store: &Store, told: &[(u64, String)]) -> Checked {
-        for (process, line) in told {
+    /// Checks that all events that were reported for the shared conversation are stored, and that no batch is partial.
+    fn compare_shared(&mut self, store: &Store, reports: &[(u64, String)]) -> Checked {
+        for (process, line) in reports {
             let words: Vec<&str> = line.split(' ').collect();
             if let ["shared", thread, number, first] = words[..] {
                 let (number, first): (u64, u64) = (number.parse().unwrap(), first.parse().unwrap());
                 let count = 1 + number % 4;
                 for index in 0..count {
                     let id = format!("{process}.{thread}.{number}.{count}.{index}");
-                    same("who had that place before", self.shared.insert(first + index, id), None)?;
+                    same("another event at this place", self.shared.insert(first + index, id), None)?;
                 }
             }
         }
@@ -366,10 +368,10 @@ impl Life {
         match store.tree(&id(SHARED)) {
             Ok(tree) => ids.extend((0..tree.len()).filter_map(|at| tree.id(at).map(str::to_owned))),
             Err(annals::Error::UnknownConversation { .. }) => {}
-            Err(error) => return Err(format!("reading what is shared: {error:?}")),
+            Err(error) => return Err(format!("reading the shared conversation: {error:?}")),
         }
         for (sequence, expected) in &self.shared {
-            same("what is shared", ids.get(*sequence as usize), Some(expected))?;
+            same("an event of the shared conversation", ids.get(*sequence as usize), Some(expected))?;
         }
         let mut rest = ids.as_slice();
         while let Some(first) = rest.first() {

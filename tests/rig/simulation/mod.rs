@@ -1,9 +1,8 @@
 //! Random operations against a plain model, in one process and in several that are killed.
 //!
-//! `model.rs` is the whole contract in a few hundred lines of maps and vectors; `decide.rs` makes calls out of
-//! numbers; `check.rs` compares everything that a store tells with what the model knows and with what `fold.rs`
-//! makes of the payloads. `alone.rs` runs lists of operations over several handles, `kills.rs` runs processes
-//! and kills them.
+//! `model.rs` is the whole contract in a few hundred lines of maps and vectors. `decide.rs` turns random numbers into
+//! calls. `check.rs` compares all answers of a store with the model and with what `fold.rs` computes from the payloads.
+//! `alone.rs` runs lists of operations over several handles. `kills.rs` runs processes and kills them.
 
 mod actor;
 mod alone;
@@ -24,20 +23,21 @@ mod random;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number from the environment.
+/// Returns a number from the environment. `None` if it is not set.
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// How many things are done at a time.
-const LANES: usize = 2;
+/// The number of seeds that are tried at the same time.
+const THREADS: usize = 2;
 
-/// Hands out seeds from `first` on to as many lanes as there are, for as long as `goes_on`; fails with what failed.
+/// Runs `work` on the seeds from `first` on, in [`THREADS`] threads, while `goes_on` returns true. Stops after three
+/// failures. Panics with all failures.
 fn each_seed(first: u64, goes_on: impl Fn(u64) -> bool + Sync, work: impl Fn(u64) -> check::Checked + Sync) {
     let next = AtomicU64::new(first);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..LANES {
+        for _ in 0..THREADS {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -70,15 +70,16 @@ fn one_process_answers_as_the_model_does() {
 }
 
 #[test]
-fn killed_processes_leave_all_that_they_were_told_and_nothing_by_half() {
-    const TEST: &str = "simulation::killed_processes_leave_all_that_they_were_told_and_nothing_by_half";
+fn killed_processes_leave_every_acknowledged_operation_and_none_half_done() {
+    const TEST: &str = "simulation::killed_processes_leave_every_acknowledged_operation_and_none_half_done";
     if let Some(role) = child::role() {
         return kills::live(&role);
     }
     let seed = setting("ANNALS_RIG_SEED");
     let kills = setting("ANNALS_RIG_KILLS").unwrap_or(20);
     let figures = Mutex::new(kills::Figures::default());
-    // The moment of a kill is no seed's: the same seed is tried for as many kills as others are.
+    // A seed does not decide the moment of a kill, so a given seed is tried until there were as many kills as with
+    // others.
     let goes_on = |_| figures.lock().unwrap().kills < kills;
     each_seed(setting("ANNALS_RIG_FIRST").unwrap_or(1), goes_on, |next| {
         let seen = kills::survive(seed.unwrap_or(next), TEST)?;

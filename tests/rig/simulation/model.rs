@@ -1,4 +1,4 @@
-//! A plain model of a file: what it holds after each call, and what each call must answer.
+//! A simple model of a file: its content after each call, and the expected answer to each call.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use super::call::{Answer, Answered, Call, id, told};
 #[derive(Debug, Clone)]
 pub struct Event {
     pub event: NewEvent,
-    /// Its place in the whole log; where others write to the file, too, its place among those of this model.
+    /// Its position in the whole log. If other writers use the file too, its position among the events of this model.
     pub position: u64,
-    /// Whether its text was taken out since.
+    /// Whether its text was redacted.
     pub is_redacted: bool,
 }
 
@@ -25,19 +25,19 @@ impl Event {
     }
 }
 
-/// A base state: its fields, and what they were.
+/// A base state: its fields and their history.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     pub version: u64,
     pub fields: BTreeMap<String, Value>,
-    /// Of each version from 1: how many events there were, and the fields.
+    /// For each version from 1 on: the number of events at that time, and the fields.
     pub history: Vec<(usize, BTreeMap<String, Value>)>,
 }
 
 /// A conversation.
 #[derive(Debug, Clone, Default)]
 pub struct Talk {
-    /// Its place among all that were ever made.
+    /// Its number in the order of creation, counting deleted conversations.
     pub born: u64,
     pub events: Vec<Event>,
     pub leaf: Option<String>,
@@ -48,7 +48,7 @@ pub struct Talk {
     pub attachments: BTreeMap<String, Vec<u8>>,
     pub fork: Option<(String, Option<String>)>,
     pub parent: Option<String>,
-    /// How many of its events are compressed, where any are.
+    /// The number of its archived events. `None` if there are none.
     pub archived: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ pub struct Talk {
 #[derive(Debug, Clone, Default)]
 pub struct File {
     pub talks: BTreeMap<String, Talk>,
-    /// Whether this model knows all writers, and thereby positions.
+    /// Whether this model knows all writers. Only then does it know the positions.
     pub is_alone: bool,
     pub head: u64,
     born: u64,
@@ -67,35 +67,35 @@ impl Talk {
         self.events.iter().position(|known| known.id() == event)
     }
 
-    /// The tags that a list shows.
+    /// Returns the tags that a list shows.
     pub fn tags(&self) -> Value {
-        let told = self.state.as_ref().and_then(|state| state.fields.get("tags"));
-        told.filter(|tags| tags.is_object()).cloned().unwrap_or_else(|| Value::Object(Default::default()))
+        let stored = self.state.as_ref().and_then(|state| state.fields.get("tags"));
+        stored.filter(|tags| tags.is_object()).cloned().unwrap_or_else(|| Value::Object(Default::default()))
     }
 
-    /// The time of its last event, as text; behind all others where there is none.
+    /// Returns the time of the last event as text. A conversation without a time sorts behind all others.
     pub fn updated(&self) -> String {
         let last = self.events.last().and_then(|event| event.event.envelope().timestamp.clone());
         last.unwrap_or_else(|| "9999".into())
     }
 
-    /// The places of the events on the way to HEAD, root first.
+    /// Returns the sequences of the events of the live branch, from the root to HEAD.
     pub fn live_branch(&self) -> Vec<usize> {
-        let mut way = Vec::new();
+        let mut branch = Vec::new();
         let mut next = self.leaf.as_deref().and_then(|leaf| self.place(leaf));
         while let Some(at) = next {
-            way.push(at);
+            branch.push(at);
             next = match self.events[at].event.envelope().parent_id.as_deref() {
                 Some("__root__") => None,
                 Some(parent) => self.place(parent),
                 None => at.checked_sub(1),
             };
         }
-        way.reverse();
-        way
+        branch.reverse();
+        branch
     }
 
-    /// What an appended event makes of the status.
+    /// Updates the status for an appended event.
     fn follow_status(&mut self, event: &NewEvent) {
         let body: Value = serde_json::from_str(event.payload()).unwrap();
         let is = |member: &str, text: &str| body[member] == text;
@@ -130,8 +130,8 @@ impl Talk {
         state.version += 1;
         state.history.push((events, state.fields.clone()));
         if change.fields.iter().any(|field| field.target().0 == "execution_status") {
-            let told = state.fields.get("execution_status").and_then(Value::as_str);
-            self.status = told.unwrap_or("idle").to_owned();
+            let status = state.fields.get("execution_status").and_then(Value::as_str);
+            self.status = status.unwrap_or("idle").to_owned();
         }
         Ok(state.version)
     }
@@ -163,7 +163,7 @@ fn extend(old: &mut Value, addition: Value) {
 }
 
 impl File {
-    /// A file that only this model's calls write to.
+    /// Makes the model of a file that only the calls of this model write to.
     pub fn alone() -> Self {
         Self { is_alone: true, ..Self::default() }
     }
@@ -173,7 +173,7 @@ impl File {
         self.talks.get_mut(talk).ok_or_else(unknown)
     }
 
-    /// What a call answers, and the file after it.
+    /// Applies a call to the model. Returns the expected answer.
     pub fn apply(&mut self, call: &Call) -> Answered {
         match call {
             Call::Append { talk, append, .. } => {
@@ -238,7 +238,7 @@ impl File {
         Ok(Answer::Done)
     }
 
-    /// Whether `talk` is `other`, or a conversation that `other` is below.
+    /// Returns whether `talk` is `other` or one of its ancestors.
     fn is_above(&self, talk: &str, other: &str) -> bool {
         let mut next = Some(other.to_owned());
         while let Some(at) = next {
@@ -272,7 +272,7 @@ impl File {
         Answer::Places(places)
     }
 
-    /// The events behind a place in the log, in order, each with its conversation.
+    /// Returns the events after a position, in order, each with its conversation.
     pub fn after(&self, position: u64) -> Vec<(&str, &Event)> {
         let all =
             self.talks.iter().flat_map(|(name, talk)| talk.events.iter().map(move |event| (&**name, event)));
@@ -347,7 +347,7 @@ impl File {
     }
 }
 
-/// Where an event of that id is, and whether it is the same.
+/// Returns the sequence and the position of the event with this id, and whether its payload is the same.
 fn known_place(talk: &Talk, event: &NewEvent) -> Option<(u64, u64, bool)> {
     let place = talk.place(event.id().as_str())?;
     let known = &talk.events[place];

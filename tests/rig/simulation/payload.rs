@@ -1,31 +1,31 @@
-//! Events to append: small, of every kind that something is derived from, with times that only ascend.
+//! Events to append: small, of every kind that a projection reads, with times that only ascend.
 
 use annals::NewEvent;
 use serde_json::{Value, json};
 
 use super::random::Random;
 
-/// Words that texts are made of, and searched for.
+/// The words that texts consist of, and that searches look for.
 pub const WORDS: [&str; 8] = ["amber", "birch", "cedar", "dune", "ember", "fjord", "glade", "heath"];
 
-/// What models call their calls: few names, so that they come again.
+/// The ids of tool calls. There are only a few, so that ids repeat.
 const CALLS: [&str; 3] = ["call-a", "call-b", "call-c"];
 
-/// What an event is about, as far as the conversation matters to it.
+/// The state of the conversation that a new event depends on.
 pub struct Surroundings<'a> {
-    /// Its actions so far, by id.
+    /// The ids of its actions so far.
     pub actions: &'a [String],
-    /// What the model has cost so far: tokens sent, and received.
+    /// The tokens used so far: sent and received.
     pub spent: (i64, i64),
 }
 
-/// The `number`th moment, as events write it.
+/// The time `number` seconds after the start, in the format of events.
 pub fn time(number: u64) -> String {
     let (day, second) = (1 + number / 86_400, number % 86_400);
     format!("2025-01-{day:02}T{:02}:{:02}:{:02}.000000", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// Some event called `id`, told at the moment `number`; `parent` is what it says it follows.
+/// Makes a random event with the id `id` and the time `number`. `parent` is its parent id, if it has one.
 pub fn event(
     random: &mut Random,
     id: &str,
@@ -43,7 +43,7 @@ pub fn event(
     NewEvent::parse(members.to_string()).unwrap()
 }
 
-/// An event with the id of `event` that is not the same.
+/// Makes a different event with the id `event`.
 pub fn impostor(event: &str, number: u64) -> NewEvent {
     let members =
         json!({"id": event, "kind": "PauseEvent", "source": "hook", "timestamp": time(number), "claim": 1});
@@ -52,11 +52,11 @@ pub fn impostor(event: &str, number: u64) -> NewEvent {
 
 fn text(random: &mut Random, id: &str) -> String {
     let words: Vec<&str> = (0..1 + random.below(4)).map(|_| pick(random, &WORDS)).copied().collect();
-    // A word of its own, so that one event can be told from all others.
+    // A unique word, so that a search can find this event alone.
     format!("{} u{}", words.join(" "), id.replace('-', "x"))
 }
 
-/// One of several.
+/// Picks one element at random.
 pub fn pick<'a, T>(random: &mut Random, from: &'a [T]) -> &'a T {
     &from[random.below(from.len() as u64) as usize]
 }
@@ -74,7 +74,7 @@ fn some_kind(random: &mut Random, id: &str, around: &Surroundings<'_>) -> (&'sta
         0..6 => {
             let mut said = message("user", text(random, id));
             if random.below(8) == 0 {
-                // Long enough that the catalogue keeps a part of it only.
+                // So long that the catalogue keeps only a part of it.
                 said["content"][0]["text"] = text(random, id).repeat(20).into();
             }
             ("MessageEvent", json!({"source": "user", "llm_message": said}))
@@ -141,7 +141,7 @@ fn some_kind(random: &mut Random, id: &str, around: &Surroundings<'_>) -> (&'sta
     }
 }
 
-/// What models have cost, as a state tells it.
+/// The usage of the models, in the form of the `stats` of a state.
 pub fn figures(sent: i64, received: i64) -> Value {
     json!({"usage_to_metrics": {"agent": {"model_name": "some-model", "accumulated_cost": sent as f64 / 4.0,
         "accumulated_token_usage": {"prompt_tokens": sent, "completion_tokens": received}}}})

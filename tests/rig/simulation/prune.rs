@@ -1,4 +1,4 @@
-//! What retention takes from the model: families, the newest first, by the plainest reading of the rules.
+//! Retention in the model: applies the rules, read in the simplest way, to families of conversations, the newest first.
 
 use annals::Timestamp;
 use annals::store::PruneRules;
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::model::{File, Talk};
 
-/// Takes out what the rules are against; answers what went, sorted.
+/// Removes the conversations that the rules do not keep. Returns their names, sorted.
 pub fn prune(file: &mut File, rules: &PruneRules) -> Vec<String> {
     let families = families(file);
     let has_limit = rules.older_than.is_some() || rules.keep_last.is_some();
     let mut seen = 0;
-    let mut gone = Vec::new();
+    let mut removed = Vec::new();
     for (updated, members) in families {
         let talk = |name: &String| &file.talks[name];
         let is_kept = members.iter().any(|name| fits_any(talk(name), &rules.kept_tags));
@@ -21,17 +21,18 @@ pub fn prune(file: &mut File, rules: &PruneRules) -> Vec<String> {
         seen += 1;
         let is_old =
             rules.older_than.is_some_and(|time| Timestamp::parse(&updated).is_some_and(|at| at < time));
-        let goes = is_old || rules.keep_last.is_some_and(|count| seen > count) || !has_limit;
-        if goes && !members.iter().any(|name| talk(name).status == "running") {
-            gone.extend(members);
+        let is_removed = is_old || rules.keep_last.is_some_and(|count| seen > count) || !has_limit;
+        if is_removed && !members.iter().any(|name| talk(name).status == "running") {
+            removed.extend(members);
         }
     }
-    gone.sort();
-    gone.iter().for_each(|name| file.remove(name));
-    gone
+    removed.sort();
+    removed.iter().for_each(|name| file.remove(name));
+    removed
 }
 
-/// Each conversation that is nobody's sub-agent's with all that are below it, and its age; the newest first.
+/// Returns the families, the newest first: each conversation without a parent with all conversations below it, and the
+/// time of their last change.
 fn families(file: &File) -> Vec<(String, Vec<String>)> {
     let mut families = Vec::new();
     for (name, talk) in file.talks.iter().filter(|(_, talk)| talk.parent.is_none()) {
@@ -52,7 +53,7 @@ fn families(file: &File) -> Vec<(String, Vec<String>)> {
 fn fits(talk: &Talk, tag: &(String, Option<String>)) -> bool {
     match (talk.tags().get(&tag.0), &tag.1) {
         (Some(Value::String(value)), Some(wanted)) => value == wanted,
-        (told, wanted) => told.is_some() && wanted.is_none(),
+        (value, wanted) => value.is_some() && wanted.is_none(),
     }
 }
 

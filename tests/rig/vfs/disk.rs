@@ -1,9 +1,9 @@
 //! What a power cut could leave of a recording.
 //!
-//! What was synced is there. Of everything else, each sector of 512 bytes of each write is there or not, by itself;
-//! one may be torn at any byte, and one that is lost behind the end of the file reads as zeros. Truncations, and names
-//! that came or went, are there or not. Bytes that no write touched stay as they were, in a sector that was torn too:
-//! that is what SQLite calls power-safe overwrite, and what its VFS claims of every disk unless it is said otherwise
+//! Synced data is kept. Of every other write, each sector of 512 bytes is kept or lost, independently of the others. A
+//! sector may be torn at any byte. A lost sector beyond the end of the file reads as zeros. Truncations, and names that
+//! were created or deleted, are kept or lost. Bytes that no write touched stay as they were, even in a torn sector.
+//! SQLite calls this power-safe overwrite, and its VFS claims it for every disk unless it is configured otherwise
 //! (https://sqlite.org/psow.html).
 
 use std::collections::BTreeMap;
@@ -11,30 +11,30 @@ use std::collections::BTreeMap;
 use super::scene::{FileId, Op};
 use crate::random::Random;
 
-/// A disk writes so many bytes at once, or not at all, or tears them.
+/// The number of bytes that a disk writes as one unit. A unit is written, lost or torn.
 const SECTOR: usize = 512;
 
 /// The files that are left, by name.
 pub type Image = BTreeMap<String, Vec<u8>>;
 
-/// What becomes of that which was not synced.
+/// What happens to data that was not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is lost.
     Lost,
-    /// It is there.
+    /// It is kept.
     Kept,
-    /// Each write and truncation is there or lost, by itself.
+    /// Each write and truncation is kept or lost, independently of the others.
     Writes,
-    /// Each sector is, and some are torn.
+    /// Each sector is kept, lost or torn, independently of the others.
     Sectors,
-    /// What came last is there, what came before is lost.
+    /// The last operations are kept, and those before them are lost.
     Late,
-    /// What came first is there, then one write is torn, and the rest is lost.
+    /// The first operations are kept, then one write is torn, and the rest is lost.
     Torn,
-    /// What came first is there; of the rest only room was made, and it is all zeros.
+    /// The first operations are kept. The rest only made the file longer, and its data is all zeros.
     Hollow,
-    /// All of a file is there or lost.
+    /// All operations of a file are kept or lost together.
     Files,
 }
 
@@ -51,31 +51,31 @@ impl Fate {
     ];
 }
 
-/// What becomes of a piece of a write that lies within one sector.
+/// What happens to the piece of a write that lies within one sector.
 enum Piece {
     Lost,
     Kept,
-    /// Its first bytes are there.
-    Begun(usize),
-    /// Its last bytes are there.
-    Ended(usize),
+    /// Only its first bytes are kept.
+    FirstBytes(usize),
+    /// Only its last bytes are kept.
+    LastBytes(usize),
     Zeros,
 }
 
 #[derive(Default)]
 struct File {
     durable: Vec<u8>,
-    /// Which operations are not synced.
+    /// The numbers of the operations that are not synced.
     pending: Vec<usize>,
 }
 
-/// A disk in the midst of a recording.
+/// The disk at one point of a recording.
 pub struct Disk<'a> {
     ops: &'a [Op],
     next: usize,
     files: BTreeMap<FileId, File>,
     names: BTreeMap<String, FileId>,
-    /// Names that came or went, not synced.
+    /// Names that were created or deleted and are not synced.
     pending: Vec<(String, Option<FileId>)>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// Goes on until `point` operations have been begun.
+    /// Advances until `point` operations have been applied.
     pub fn advance(&mut self, point: usize) {
         assert!(self.next <= point && point <= self.ops.len());
         for (number, op) in self.ops.iter().enumerate().take(point).skip(self.next) {
@@ -127,24 +127,24 @@ impl<'a> Disk<'a> {
         self.files.entry(file).or_default()
     }
 
-    /// Whether there is only one image that a cut here can leave.
+    /// Returns whether a power cut here can leave only one image.
     pub fn is_certain(&self) -> bool {
         self.pending.is_empty() && self.files.values().all(|file| file.pending.is_empty())
     }
 
-    /// What a power cut here leaves.
+    /// Returns what a power cut here leaves.
     pub fn image(&self, fate: Fate, random: &mut Random) -> Image {
         let mut names = self.names.clone();
-        let mut stays: BTreeMap<&str, bool> = BTreeMap::new();
+        let mut kept_names: BTreeMap<&str, bool> = BTreeMap::new();
         for (name, file) in &self.pending {
-            // What came before on the same name is there if this is.
-            let stays = stays.entry(name).or_insert(true);
-            *stays &= match fate {
+            // If a change of a name is kept, the earlier changes of the same name are kept too.
+            let is_kept = kept_names.entry(name).or_insert(true);
+            *is_kept &= match fate {
                 Fate::Lost => false,
                 Fate::Kept | Fate::Torn | Fate::Hollow => true,
                 _ => random.below(2) == 0,
             };
-            if *stays {
+            if *is_kept {
                 rename(&mut names, name.clone(), *file);
             }
         }
@@ -161,7 +161,7 @@ impl<'a> Disk<'a> {
         if file.pending.is_empty() {
             return content;
         }
-        // Where the fate turns, and what becomes of all of a file.
+        // The operation at which the fate changes, and whether all operations of the file are kept.
         let turn = usize::try_from(random.below(file.pending.len() as u64)).unwrap_or(0);
         let is_kept = random.below(2) == 0;
         for (place, number) in file.pending.iter().enumerate() {
@@ -176,21 +176,21 @@ impl<'a> Disk<'a> {
                 Fate::Hollow if place < turn => Some(true),
                 Fate::Hollow | Fate::Torn | Fate::Sectors => None,
             };
-            let mut is_behind = false;
+            let mut is_torn = false;
             let mut piece = |bytes: usize| {
                 let part = |random: &mut Random| usize::try_from(random.below(bytes as u64)).unwrap_or(0);
                 match (whole, fate) {
                     (Some(true), _) => Piece::Kept,
                     (Some(false), _) => Piece::Lost,
                     (None, Fate::Hollow) => Piece::Zeros,
-                    (None, Fate::Torn) if is_behind => Piece::Lost,
+                    (None, Fate::Torn) if is_torn => Piece::Lost,
                     (None, Fate::Torn) => {
-                        is_behind = random.below(4) == 0;
-                        if is_behind { Piece::Begun(part(random)) } else { Piece::Kept }
+                        is_torn = random.below(4) == 0;
+                        if is_torn { Piece::FirstBytes(part(random)) } else { Piece::Kept }
                     }
                     (None, _) => match random.below(16) {
-                        0 => Piece::Begun(part(random)),
-                        1 => Piece::Ended(part(random)),
+                        0 => Piece::FirstBytes(part(random)),
+                        1 => Piece::LastBytes(part(random)),
                         chance if chance % 2 == 0 => Piece::Kept,
                         _ => Piece::Lost,
                     },
@@ -210,9 +210,9 @@ fn rename(names: &mut BTreeMap<String, FileId>, name: String, file: Option<FileI
     }
 }
 
-/// Does `op` to `content`, each piece of it as `fate` says; `cuts` where a truncation is there.
+/// Applies `op` to `content`, each piece as `fate` decides. Applies a truncation only if `cuts`.
 fn apply(op: &Op, content: &mut Vec<u8>, fate: &mut impl FnMut(usize) -> Piece, cuts: bool) {
-    let size = |size: &u64| usize::try_from(*size).expect("it fits into memory");
+    let size = |size: &u64| usize::try_from(*size).expect("the size fits into memory");
     match op {
         Op::Truncate { size: to, .. } if cuts => content.resize(size(to), 0),
         Op::Write { offset, data, .. } => {
@@ -224,8 +224,10 @@ fn apply(op: &Op, content: &mut Vec<u8>, fate: &mut impl FnMut(usize) -> Piece, 
                 match fate(piece.len()) {
                     Piece::Lost => {}
                     Piece::Kept => put(content, start + at, piece),
-                    Piece::Begun(bytes) => put(content, start + at, &piece[..bytes]),
-                    Piece::Ended(bytes) => put(content, start + end - bytes, &piece[piece.len() - bytes..]),
+                    Piece::FirstBytes(bytes) => put(content, start + at, &piece[..bytes]),
+                    Piece::LastBytes(bytes) => {
+                        put(content, start + end - bytes, &piece[piece.len() - bytes..])
+                    }
                     Piece::Zeros => put(content, start + at, &[0; SECTOR][..piece.len()]),
                 }
                 at = end;
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_is_there_and_the_rest_may_be_lost_torn_or_late() {
+    fn synced_data_is_kept_and_the_rest_may_be_lost_torn_or_late() {
         let ops = [write(0, 1, 512), Op::Sync { file: 1 }, write(512, 2, 512), write(0, 3, 1024)];
         let mut disk = disk(&ops);
         disk.advance(4);
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn names_last_once_their_folder_is_synced() {
+    fn names_are_durable_once_their_folder_is_synced() {
         let create = |name: &str, file| Op::Create { name: name.to_owned(), file };
         let delete = Op::Delete { name: "a".to_owned() };
         let ops = [create("b", 2), Op::SyncFolder, create("c", 3), delete, Op::SyncFolder];

@@ -1,8 +1,8 @@
-//! A file system beneath the store that remembers what was done to it, and fails where it is asked to.
+//! A file system beneath the store that records all operations and fails on request.
 //!
-//! [`shim`] stands between SQLite and its own VFS, for every connection of this process. Files in a folder that has a
-//! [`scene::Scene`] are watched there; all others pass through untouched, so that tests do not disturb one another.
-//! [`disk`] makes of what was recorded the images that a power cut could leave.
+//! [`shim`] sits between SQLite and SQLite's own VFS, for every connection of this process. It records only the files
+//! of a folder that has a [`scene::Scene`]. Operations on all other files pass through unchanged, so tests do not
+//! disturb one another. From the recording, [`disk`] makes the images that a power cut could leave.
 
 pub mod disk;
 pub mod scene;

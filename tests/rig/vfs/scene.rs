@@ -1,17 +1,17 @@
-//! A folder whose files are watched: every call is counted, every change recorded, and one call may be made to fail.
+//! Watches the files of a folder: counts every call, records every change, and can make a call fail.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// A file for as long as it is there; another of the same name is another file.
+/// The id of a file while it exists. A later file of the same name has another id.
 pub type FileId = u64;
 
-/// A change of the folder, in the order in which they were made.
+/// A change of the folder. Changes are recorded in their order.
 #[derive(Debug, Clone)]
 pub enum Op {
-    /// A file came to be.
+    /// A file was created.
     Create {
         name: String,
         file: FileId,
@@ -25,22 +25,22 @@ pub enum Op {
         file: FileId,
         size: u64,
     },
-    /// Everything done to the file until now is durable.
+    /// All changes of the file up to now are durable.
     Sync {
         file: FileId,
     },
-    /// Every name that came or went until now is durable.
+    /// All names that were created or deleted up to now are durable.
     SyncFolder,
     Delete {
         name: String,
     },
-    /// The workload was answered; of `event` where it was one among several at once, else of all there is.
+    /// The workload was answered: for `event` if it is one of several simultaneous appends, otherwise for everything.
     Mark {
         event: Option<String>,
     },
 }
 
-/// What the engine asks of the system.
+/// A call of the engine to the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Call {
     Path,
@@ -63,14 +63,14 @@ pub enum Call {
 pub enum Failure {
     /// The disk is full (ENOSPC).
     NoRoom,
-    /// The device says no (EIO).
+    /// The device reports an error (EIO).
     Io,
-    /// Half of it was done, and the rest finds no room.
+    /// Half of the data was written, and there is no room for the rest.
     Short,
 }
 
 impl Call {
-    /// The ways in which it can fail.
+    /// The ways in which the call can fail.
     pub fn failures(self) -> &'static [Failure] {
         match self {
             Self::Write => &[Failure::NoRoom, Failure::Io, Failure::Short],
@@ -83,10 +83,10 @@ impl Call {
 /// A call that is to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// Which one, counted from 0.
+    /// The number of the call, counted from 0.
     pub at: usize,
     pub failure: Failure,
-    /// Whether all that follow, and can fail so, fail too.
+    /// Whether all later calls that can fail in this way fail too.
     pub is_lasting: bool,
 }
 
@@ -100,7 +100,7 @@ struct State {
     is_paused: bool,
 }
 
-/// What is watched of a folder.
+/// A watched folder.
 pub struct Scene {
     folder: PathBuf,
     state: Mutex<State>,
@@ -113,7 +113,7 @@ thread_local! {
     static OWN: RefCell<Option<Arc<Scene>>> = const { RefCell::new(None) };
 }
 
-/// A scene that is on; off when dropped.
+/// An active scene. It ends when dropped.
 pub struct Watching(pub Arc<Scene>);
 
 impl Drop for Watching {
@@ -124,7 +124,7 @@ impl Drop for Watching {
 }
 
 impl Scene {
-    /// Watches the files of `folder`, which must be named without links.
+    /// Watches the files of `folder`, whose path must not contain links.
     pub fn watch(folder: &Path) -> Watching {
         super::shim::install();
         let scene = Arc::new(Self { folder: folder.to_owned(), state: Mutex::default() });
@@ -133,7 +133,7 @@ impl Scene {
         Watching(scene)
     }
 
-    /// The scene of the file at `path`, or of one without a name.
+    /// The scene of the file at `path`. Without `path`, this thread's scene of files without a name.
     pub(super) fn of(path: Option<&Path>) -> Option<Arc<Self>> {
         match path {
             Some(path) => {
@@ -148,7 +148,7 @@ impl Scene {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records from now on; what is in the folder now counts as durable. Answers it, by name.
+    /// Starts the recording. The files that are in the folder now count as durable; returns their contents by name.
     pub fn record(&self) -> BTreeMap<String, Vec<u8>> {
         let mut state = self.state();
         let mut base = BTreeMap::new();
@@ -166,22 +166,22 @@ impl Scene {
         base
     }
 
-    /// The file of each name, as the recording begins.
+    /// The file id of each name. Called at the start of the recording.
     pub fn files(&self) -> BTreeMap<String, FileId> {
         self.state().names.clone()
     }
 
-    /// Ends the recording.
+    /// Ends the recording and returns it.
     pub fn take(&self) -> Vec<Op> {
         self.state().recording.take().unwrap_or_default()
     }
 
-    /// Notes that the workload was answered.
+    /// Records that the workload was answered.
     pub fn mark(&self, event: Option<String>) {
         self.note(|_| vec![Op::Mark { event }]);
     }
 
-    /// Counts calls from now on, and lets one fail.
+    /// Starts to count calls, and lets the call of `fault` fail.
     pub fn arm(&self, fault: Option<Fault>) {
         let mut state = self.state();
         state.calls = Some(Vec::new());
@@ -189,19 +189,19 @@ impl Scene {
         state.is_paused = false;
     }
 
-    /// All is well, and nothing counted, for a while.
+    /// Pauses counting and failures, or resumes them.
     pub fn pause(&self, is_paused: bool) {
         self.state().is_paused = is_paused;
     }
 
-    /// All is well from now on; answers the calls there were.
+    /// Ends counting and failures. Returns the counted calls.
     pub fn disarm(&self) -> Vec<Call> {
         let mut state = self.state();
         state.fault = None;
         state.calls.take().unwrap_or_default()
     }
 
-    /// Counts a call and says whether it fails.
+    /// Counts a call. Returns how it must fail, or `None` if it must not.
     pub(super) fn strike(&self, call: Call) -> Option<Failure> {
         let mut state = self.state();
         if state.is_paused {
@@ -214,12 +214,12 @@ impl Scene {
         let fault = fault?;
         let is_hit = number == fault.at || fault.is_lasting && number > fault.at;
         let can_fail_so = call.failures().contains(&fault.failure);
-        // A full disk can still be read, and files that are there be opened.
+        // On a full disk, files can still be read, and existing files can still be opened.
         let is_bearable = number > fault.at && call == Call::Open && fault.failure == Failure::NoRoom;
         (is_hit && can_fail_so && !is_bearable).then_some(fault.failure)
     }
 
-    /// Runs `change` with nothing else happening in the folder, and records it where that succeeds.
+    /// Runs `change` while no other change happens in the folder. Records `op` if it succeeds.
     pub(super) fn change(&self, change: impl FnOnce() -> i32, op: impl FnOnce() -> Op) -> i32 {
         let mut state = self.state();
         let code = change();
@@ -231,7 +231,7 @@ impl Scene {
         code
     }
 
-    /// Runs `open` for the file `name`; answers what the engine's VFS said and which file it is.
+    /// Runs `open` for the file `name`. Returns the VFS's result code, the file's id, and whether the file is new.
     pub(super) fn opened(&self, name: &str, open: impl FnOnce() -> i32) -> (i32, FileId, bool) {
         let mut state = self.state();
         let code = open();
@@ -252,7 +252,7 @@ impl Scene {
         (code, file, true)
     }
 
-    /// Runs `delete` for the file `name`; `and_sync` where the folder is synced with it.
+    /// Runs `delete` for the file `name`. `and_sync` is true if the folder is synced too.
     pub(super) fn deleted(&self, name: &str, and_sync: bool, delete: impl FnOnce() -> i32) -> i32 {
         let mut state = self.state();
         let code = delete();
@@ -277,7 +277,7 @@ impl Scene {
     }
 }
 
-/// Whether it is the index of a write-ahead log: made anew from the log after a power cut.
+/// Returns whether `name` is the index of a write-ahead log. After a power cut, the engine rebuilds it from the log.
 pub fn is_shared_memory(name: &str) -> bool {
     name.ends_with("-shm")
 }

@@ -1,8 +1,10 @@
-//! The VFS itself: every method asks its scene first, and then SQLite's own VFS. The only unsafe code of the rig.
+//! The VFS itself: every method asks its scene first, and then calls SQLite's own VFS. It is the only unsafe code of
+//! the rig.
 //!
-//! What SQLite promises of the pointers it hands in (https://sqlite.org/c3ref/vfs.html and io_methods.html) is what
-//! each block relies on: `sqlite3_file` points to `szOsFile` bytes, aligned to 8, that live until after `xClose`; names
-//! end in NUL; buffers are as long as is said; no method of one file is called by two threads at once.
+//! Each unsafe block relies on what SQLite promises about the pointers that it passes
+//! (https://sqlite.org/c3ref/vfs.html and io_methods.html): `sqlite3_file` points to `szOsFile` bytes, aligned to 8,
+//! that live until after `xClose`; names end in NUL; buffers have the given length; two threads never call methods of
+//! one file at once.
 #![expect(unsafe_code, reason = "SQLite's interface for file systems is one of C")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -13,7 +15,7 @@ use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_io_methods, sqlit
 
 use super::scene::{Call, Failure, FileId, Op, Scene};
 
-/// What stands before the file of SQLite's own VFS, in the memory that SQLite gives.
+/// The part of SQLite's memory for a file that lies before the file of SQLite's own VFS.
 #[repr(C)]
 struct Shim {
     base: sqlite3_file,
@@ -24,13 +26,13 @@ struct Shim {
 struct Watched {
     scene: Option<Arc<Scene>>,
     file: FileId,
-    /// Whether its changes are recorded: files without a name are gone with the process.
+    /// Whether its changes are recorded. Files without a name are not, because they disappear with the process.
     has_name: bool,
     /// Whether the next sync also syncs the folder, as SQLite's own VFS does for a new journal or log.
     syncs_folder: bool,
 }
 
-/// SQLite's own VFS: it lives as long as the process.
+/// SQLite's own VFS. It lives as long as the process.
 struct Real(*mut sqlite3_vfs);
 
 // SAFETY: a registered VFS is never written to again, and SQLite itself uses it from every thread.
@@ -48,8 +50,8 @@ fn real() -> *mut sqlite3_vfs {
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: SQLite's own VFS is there once the library is initialised, which looking for it does. The copy of
-        // its description is leaked, and so outlives every connection.
+        // SAFETY: SQLite's own VFS exists once the library is initialised, and `sqlite3_vfs_find` initialises it. The
+        // copy of its description is leaked, and so outlives every connection.
         unsafe {
             let found = ffi::sqlite3_vfs_find(std::ptr::null());
             assert!(!found.is_null(), "SQLite has no VFS");
@@ -75,9 +77,9 @@ const SHIM_BYTES: c_int = size_of::<Shim>() as c_int;
 /// The file of SQLite's own VFS, behind the shim.
 ///
 /// # Safety
-/// `file` is one that [`open`] was given.
+/// `file` is a file that SQLite passed to [`open`].
 unsafe fn inner(file: *mut sqlite3_file) -> *mut sqlite3_file {
-    // SAFETY: SQLite gave `szOsFile` bytes, which is the shim's size and that of the file behind it.
+    // SAFETY: SQLite gave `szOsFile` bytes, which are enough for the shim and the file after it.
     unsafe { file.cast::<Shim>().add(1).cast() }
 }
 
@@ -95,7 +97,7 @@ macro_rules! pass {
     }};
 }
 
-/// What is known of an open file.
+/// Returns what the shim knows about an open file.
 ///
 /// # Safety
 /// `file` is open.
@@ -105,7 +107,7 @@ unsafe fn watched<'a>(file: *mut sqlite3_file) -> &'a mut Watched {
 }
 
 fn strike(file: *mut sqlite3_file, call: Call) -> Option<Failure> {
-    // SAFETY: called by methods of open files alone.
+    // SAFETY: only methods of open files call this function.
     unsafe { watched(file) }.scene.as_ref()?.strike(call)
 }
 
@@ -114,7 +116,7 @@ fn strike(file: *mut sqlite3_file, call: Call) -> Option<Failure> {
 /// # Safety
 /// `name` is null or ends in NUL.
 unsafe fn path<'a>(name: *const c_char) -> Option<&'a Path> {
-    // SAFETY: as promised; SQLite keeps it for as long as the call lasts at least.
+    // SAFETY: the caller promises it; SQLite keeps the name at least until the call ends.
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str().ok().map(Path::new))?
 }
 
@@ -129,8 +131,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
-    // SAFETY: see the module's first words; `pMethods` is null until the file is open, so that SQLite does not close
-    // a file that is not.
+    // SAFETY: see the module's documentation; `pMethods` is null until the file is open, so that SQLite does not close
+    // a file that is not open.
     unsafe {
         (*file).pMethods = std::ptr::null();
         (*inner(file)).pMethods = std::ptr::null();
@@ -263,7 +265,7 @@ unsafe extern "C" fn write(
         file,
         || pass!(file, xWrite, from, bytes, offset),
         |id| {
-            // SAFETY: SQLite hands in so many bytes.
+            // SAFETY: SQLite passes at least `bytes` bytes.
             let data =
                 unsafe { std::slice::from_raw_parts(from.cast::<u8>(), usize::try_from(bytes).unwrap_or(0)) };
             Op::Write { file: id, offset: offset.unsigned_abs(), data: data.to_vec() }
@@ -272,9 +274,9 @@ unsafe extern "C" fn write(
     failure.unwrap_or(code)
 }
 
-/// Runs a change of a file, and records it where the file is watched.
+/// Runs a change of a file, and records it if the file has a scene and a name.
 fn change(file: *mut sqlite3_file, change: impl FnOnce() -> c_int, op: impl FnOnce(FileId) -> Op) -> c_int {
-    // SAFETY: called by methods of open files alone.
+    // SAFETY: only methods of open files call this function.
     let Watched { scene, file: id, has_name, .. } = unsafe { watched(file) };
     match scene {
         Some(scene) if *has_name => scene.change(change, || op(*id)),
@@ -357,7 +359,7 @@ unsafe extern "C" fn shared_map(
 }
 
 unsafe extern "C" fn shared_lock(file: *mut sqlite3_file, offset: c_int, n: c_int, flags: c_int) -> c_int {
-    // Giving a lock back does not fail: what a system that cannot do even that would leave is nothing to go on from.
+    // Releasing a lock never fails here: on a system on which even that fails, no program could continue.
     if flags & ffi::SQLITE_SHM_LOCK != 0 && strike(file, Call::SharedLock).is_some() {
         return ffi::SQLITE_IOERR_SHMLOCK;
     }

@@ -1,4 +1,4 @@
-//! Workloads that are too large, or too different from run to run, for every call of them to fail once.
+//! Workloads that are too large, or differ too much between runs, to let each of their calls fail once.
 
 use annals::{Error, Expected};
 
@@ -14,7 +14,7 @@ fn threads(stage: &Stage<'_>) -> Result<(), Error> {
     together(stage, 4, 12, 300)
 }
 
-/// So much that the log is moved into the file, twice, while appends go on: it begins anew after 32 MiB.
+/// Appends so much that the log, which restarts after 32 MiB, is moved into the file twice while appends go on.
 fn load(stage: &Stage<'_>) -> Result<(), Error> {
     together(stage, 2, 36, 1 << 20)
 }
@@ -33,6 +33,6 @@ fn together(stage: &Stage<'_>, threads: usize, appends: usize, bytes: usize) -> 
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || append(thread))).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().expect("it ends"))
+        threads.into_iter().try_for_each(|thread| thread.join().expect("the thread ends"))
     })
 }

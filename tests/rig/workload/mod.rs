@@ -1,4 +1,4 @@
-//! What is done to a store while the rig watches: small, so that every call of it can fail once, and one of each kind.
+//! The operations that the rig runs on a store. There are few, one of each kind, so that each call can fail once.
 
 mod large;
 mod small;
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::facts::still;
 use crate::vfs::scene::Scene;
 
-/// Where a workload runs.
+/// The place where a workload runs.
 pub struct Stage<'a> {
     pub folder: &'a Path,
     pub store: &'a Store,
@@ -25,45 +25,46 @@ impl Stage<'_> {
     }
 }
 
-/// Something that is answered once it is done.
+/// A named operation. It returns when it is done.
 pub type Step = (&'static str, fn(&Stage<'_>) -> Result<(), Error>);
 
-/// What is done to a store.
+/// A list of operations on a store.
 pub struct Workload {
     pub name: &'static str,
-    /// Makes what is there before.
+    /// Makes the files that exist before the run.
     pub prepare: fn(&Path),
-    /// After the store was opened, and before it is closed.
+    /// The operations between the opening and the closing of the store.
     pub steps: &'static [Step],
     /// The files that are compared.
     pub databases: &'static [&'static str],
     pub options: fn() -> Options,
-    /// What the acknowledged is held to survive.
+    /// The faults that acknowledged writes must survive.
     pub promise: Durability,
-    /// Whether several threads are at it: a run is not as the next then, and each append is answered by itself.
+    /// Whether several threads write. Then runs differ from each other, and each append is acknowledged separately.
     pub is_parallel: bool,
-    /// Whether it writes so much that there is room for a few images only.
+    /// Whether it writes so much that only a few images are made of it.
     pub is_large: bool,
 }
 
 impl Workload {
-    /// Makes what is there before, in files that are whole without a log: one run makes the same calls as the next.
+    /// Makes the files that exist before the run. They are complete without a write-ahead log, so that every run makes
+    /// the same calls.
     pub fn prepare(&self, folder: &Path) {
         (self.prepare)(folder);
         for path in self.databases.iter().map(|name| folder.join(name)).filter(|path| path.exists()) {
             let db = rusqlite::Connection::open(path).expect("opened");
-            // Connections that read are closed by a thread of their own, soon after their store.
+            // A separate thread closes the reading connections soon after their store is closed.
             while db.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0)).as_deref()
                 != Ok("delete")
             {
                 std::thread::yield_now();
             }
-            db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).expect("a log again");
+            db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).expect("a write-ahead log");
         }
     }
 }
 
-/// A workload that needs no more than its steps.
+/// A workload without steps. The others are made from it.
 const PLAIN: Workload = Workload {
     name: "",
     prepare: small::furnish,
@@ -78,12 +79,12 @@ const PLAIN: Workload = Workload {
 /// The store's file.
 pub const DATABASE: &str = "annals.db";
 
-/// One of them.
+/// Returns the workload of this name.
 pub fn named(name: &str) -> &'static Workload {
-    all().find(|workload| workload.name == name).expect("there is one of that name")
+    all().find(|workload| workload.name == name).expect("there is a workload of this name")
 }
 
-/// All of them.
+/// Returns all workloads.
 pub fn all() -> impl Iterator<Item = &'static Workload> {
     small::ALL.iter().chain(large::ALL)
 }
@@ -92,21 +93,21 @@ pub fn id(id: &str) -> ConversationId {
     ConversationId::new(id).expect("an id")
 }
 
-/// A person says something.
+/// Makes a message of a person.
 pub fn said(id: &str, text: &str) -> NewEvent {
     let message = json!({"role": "user", "content": [{"type": "text", "text": text}]});
     event(json!({"id": id, "kind": "MessageEvent", "source": "user", "timestamp": "2026-01-01T00:00:00",
                  "llm_message": message}))
 }
 
-/// The agent asks the terminal for a command.
+/// Makes the agent's call of a command in the terminal.
 pub fn command(id: &str, command: &str) -> NewEvent {
     event(json!({"id": id, "kind": "ActionEvent", "source": "agent", "timestamp": "2026-01-01T00:00:01",
                  "tool_name": "terminal", "tool_call_id": format!("call-{id}"), "llm_response_id": "response",
                  "action": {"kind": "TerminalAction", "command": command}, "thought": []}))
 }
 
-/// The terminal answers the command `to`.
+/// Makes the terminal's answer to the command `to`.
 pub fn printed(id: &str, to: &str, text: &str) -> NewEvent {
     event(
         json!({"id": id, "kind": "ObservationEvent", "source": "environment", "timestamp": "2026-01-01T00:00:02",
@@ -120,7 +121,7 @@ fn event(event: serde_json::Value) -> NewEvent {
     NewEvent::parse(event.to_string()).expect("an event")
 }
 
-/// A store in `folder`, for what is there before.
+/// Opens the store in `folder`, to make what exists before the run.
 fn open(folder: &Path) -> Store {
     Store::open_with(folder.join(DATABASE), &still()).expect("opening")
 }

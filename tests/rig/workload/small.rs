@@ -36,14 +36,14 @@ pub const ALL: &[Workload] = &[
     Workload { name: "search", steps: SEARCH, ..PLAIN },
     Workload {
         name: "backup",
-        prepare: backed_up,
+        prepare: with_copy,
         steps: BACKUP,
         databases: &[DATABASE, "copy.db"],
         ..PLAIN
     },
     Workload {
         name: "restore",
-        prepare: in_folder,
+        prepare: with_backups,
         steps: RESTORE,
         databases: &[DATABASE, "restored.db"],
         ..PLAIN
@@ -54,7 +54,7 @@ fn normal() -> Options {
     Options { durability: Durability::Normal, ..still() }
 }
 
-/// A few conversations with something of everything.
+/// Writes a few conversations with events, a base state and attachments.
 pub fn furnish(folder: &Path) {
     let store = open(folder);
     let talk = id("talk");
@@ -81,14 +81,14 @@ pub fn furnish(folder: &Path) {
     std::fs::create_dir_all(&path).expect("a folder");
 }
 
-/// A file of an old schema.
+/// Copies a file of an old schema into the folder.
 fn old(folder: &Path) {
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old/schema-7.db");
     std::fs::copy(old, folder.join(DATABASE)).expect("copied");
 }
 
-/// A store, and a copy of it as it was a while ago.
-fn backed_up(folder: &Path) {
+/// Makes a store, and an older copy of it.
+fn with_copy(folder: &Path) {
     furnish(folder);
     let store = open(folder);
     store.back_up_to_file(folder.join("copy.db")).expect("backed up");
@@ -96,8 +96,8 @@ fn backed_up(folder: &Path) {
     store.catch_up().expect("caught up");
 }
 
-/// A store, and a folder of backups of it.
-fn in_folder(folder: &Path) {
+/// Makes a store, and a folder of backups of it.
+fn with_backups(folder: &Path) {
     furnish(folder);
     let store = open(folder);
     store.back_up_to_folder(folder.join("kept"), BackupFolder::default()).expect("backed up");
@@ -133,7 +133,8 @@ const APPEND: &[Step] = &[
 
 const READ: &[Step] = &[("read", read), ("again", read)];
 
-/// Reads everything in every way, and holds the answers to be those of the first time: no fault makes one wrong.
+/// Reads everything in every way. Asserts that the answers equal those of the first time, because no fault may make an
+/// answer wrong.
 fn read(stage: &Stage<'_>) -> Result<(), Error> {
     static FIRST: OnceLock<String> = OnceLock::new();
     let (store, talk) = (stage.store, id("talk"));
@@ -186,7 +187,8 @@ const IMPORT: &[Step] = &[
 fn import(stage: &Stage<'_>, golden: &str) -> Result<(), Error> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/conversations").join(golden);
     let reports = Importer::new(stage.store, Default::default()).import(&path, &mut |_| ())?;
-    // The folder is whole, and the disk is the store's: what fails ends the import, and is no fault of a conversation.
+    // The imported folder is intact, and only the store's disk fails. A failure must end the import, and must not be
+    // reported as a fault of a conversation.
     match reports.into_iter().find(|report| report.status == ImportStatus::Failed) {
         Some(report) => panic!("an import that ended well says {:?}", report.problems),
         None => Ok(()),
@@ -242,7 +244,7 @@ const CHECKPOINT: &[Step] = &[
     ("five", |stage| append(stage, "talk", "five", 1)),
 ];
 
-/// As a thread or another program would do it.
+/// Makes a checkpoint, as a thread or another program would.
 fn checkpoint(stage: &Stage<'_>, how: &str) -> Result<(), Error> {
     let doing = "moving the log into the file";
     let failed = |error: rusqlite::Error| Error::Storage { doing, source: error.into() };

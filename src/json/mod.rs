@@ -1,0 +1,16 @@
+//! JSON text: read in place, walked over, changed in parts, and written as the reference writes it.
+//!
+//! A text is checked once. After that it is read without building a tree, and what is not changed stays as it was, byte
+//! for byte. Every room may use this one. It names no other room, and it does not know what an event is.
+
+mod draft;
+mod dump;
+mod raw;
+mod value;
+mod walk;
+
+pub(crate) use draft::{Draft, Members};
+pub(crate) use dump::Out;
+pub use raw::{DEPTH_MAX, Fault, Notes, Object, Raw, scan};
+pub use value::Json;
+pub(crate) use walk::{Leaf, Path, Sort, Step, decoded, walk};

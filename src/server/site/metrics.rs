@@ -1,0 +1,159 @@
+//! `/metrics`, where Prometheus reads the server's metrics.
+//!
+//! Requests are counted and timed by route, never by path, so that the number of series is limited. The values of the
+//! file and of this process are read for each request. Source of the text: Prometheus' exposition format 0.0.4.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use crate::server::App;
+use crate::server::http::auth;
+use crate::server::http::failure::Failure;
+use crate::server::live::metrics::{Kind, Text};
+use crate::store::ConversationFilter;
+
+/// The route under which requests are counted that match no route.
+const NO_ROUTE: &str = "none";
+
+pub(in crate::server) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/metrics", get(show))
+}
+
+/// Counts a request and measures the time until its answer began.
+pub(in crate::server) async fn measure(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let method = request.method().clone();
+    let begun = std::time::Instant::now();
+    let response = next.run(request).await;
+    let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
+    app.metrics().count(route, &method, response.status(), begun.elapsed());
+    response
+}
+
+/// Returns whether a client may read the metrics. The key may be sent as everywhere else, or as a bearer token, because
+/// Prometheus has a setting for that.
+fn may(app: &App, headers: &HeaderMap) -> bool {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
+    auth::is_known(app.config(), bearer.or_else(|| auth::key(headers)))
+}
+
+async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Failure> {
+    if !may(&app, &headers) {
+        return Err(Failure::Refused(StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()));
+    }
+    let mut text = Text::default();
+    file(&app, &mut text).await?;
+    process(&app, &mut text);
+    app.metrics().write(&mut text);
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.into_string())
+        .into_response())
+}
+
+/// Writes the metrics of the file.
+async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
+    let (head, conversations, path, log) = app
+        .ask(|store| {
+            let all = ConversationFilter::default();
+            Ok((store.head()?, store.count_conversations(&all)?, store.path(), store.write_log()))
+        })
+        .await?;
+    let size = |path: std::path::PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    text.one(
+        "annals_log_position",
+        Kind::Counter,
+        "The newest position of the log: every event that was ever appended.",
+        head.0,
+    );
+    text.one("annals_conversations", Kind::Gauge, "Conversations in the file.", conversations);
+    text.one(
+        "annals_database_bytes",
+        Kind::Gauge,
+        "The size of the file, without its write-ahead log.",
+        size(path),
+    );
+    text.one("annals_wal_bytes", Kind::Gauge, "The size of its write-ahead log.", log.bytes);
+    text.one(
+        "annals_wal_pinned",
+        Kind::Gauge,
+        "1 while a reader that does not end keeps the write-ahead log from beginning anew.",
+        u64::from(log.is_pinned()),
+    );
+    text.head(
+        "annals_wal_readers",
+        Kind::Gauge,
+        "1 for each process that read from the write-ahead log while it was kept from beginning anew.",
+    );
+    for reader in &log.readers {
+        let labels =
+            [("process", &*reader.process.to_string()), ("name", reader.name.as_deref().unwrap_or_default())];
+        text.line("annals_wal_readers", &labels, 1.0);
+    }
+    Ok(())
+}
+
+/// Writes the metrics of this process.
+fn process(app: &App, text: &mut Text) {
+    let counts = app.store().counts();
+    text.one(
+        "annals_appends_total",
+        Kind::Counter,
+        "Appends that this process has made durable.",
+        counts.appends,
+    );
+    text.one(
+        "annals_commits_total",
+        Kind::Counter,
+        "Transactions that committed these appends; several appends share one.",
+        counts.commits,
+    );
+    let sessions = app.sessions();
+    let running = app.config().runs_max.saturating_sub(sessions.slots_free());
+    text.one(
+        "annals_conversations_open",
+        Kind::Gauge,
+        "Conversations that are open in this process.",
+        sessions.count() as u64,
+    );
+    text.one("annals_runs", Kind::Gauge, "Conversations that run now.", running as u64);
+    text.one(
+        "annals_runs_max",
+        Kind::Gauge,
+        "Conversations that may run at once.",
+        app.config().runs_max as u64,
+    );
+    text.one(
+        "annals_sockets_open",
+        Kind::Gauge,
+        "Sockets that follow a conversation.",
+        app.hub().listening() as u64,
+    );
+    text.one(
+        "annals_feeds_open",
+        Kind::Gauge,
+        "Clients that follow the whole file.",
+        app.annals().feeds_open() as u64,
+    );
+    text.one(
+        "annals_left_out",
+        Kind::Gauge,
+        "Files, plugins and marketplaces that requests found and that cannot be used, at most 1000.",
+        app.left_out().count() as u64,
+    );
+    text.real(
+        "annals_uptime_seconds",
+        Kind::Gauge,
+        "Seconds since the start.",
+        app.started().elapsed().as_secs_f64(),
+    );
+}

@@ -1,0 +1,199 @@
+//! The catalogue as a projection: each row is derived from the log, the base state and its history.
+//!
+//! Every append updates the row in its own transaction, so no row is ever out of date. This module compares a row with
+//! the log and rebuilds it. Data that only a person or an import gave (title, tags, parent, fork) is not derived and
+//! stays. Rebuilding a row stores a receipt with the difference that was found: otherwise a log whose end was cut off
+//! would look correct from then on.
+
+use rusqlite::{Connection, params};
+
+use super::rebuild::RebuildProgress;
+use crate::chain::Digest;
+use crate::error::{Error, Result};
+use crate::event::{Envelope, kind};
+use crate::ids::{ConversationId, Position, Timestamp};
+use crate::state::status::Effect;
+use crate::store::Store;
+use crate::store::engine::{Doing as _, is_damage};
+use crate::store::table::archive::Payloads;
+use crate::store::table::catalogue::{self, Entry, Told};
+use crate::store::table::repair::{self, Mending, Repair};
+use crate::store::table::{base_state, log, origin};
+
+/// The name of this projection in `annals rebuild`.
+pub(in crate::store) const NAME: &str = "catalogue";
+
+const EVENTS: &str = "SELECT sequence, id, hash, recorded_at, payload, position FROM event WHERE conversation = ?1 \
+     AND sequence > ?2 ORDER BY sequence LIMIT 1000";
+const NEXT: &str = "SELECT key, id FROM conversation WHERE key > ?1 ORDER BY key LIMIT 1";
+
+const DOING: &str = "making the catalogue again";
+
+/// A conversation's row as computed from the log.
+pub(in crate::store) struct Replayed {
+    pub entry: Entry,
+    /// The last event that moved HEAD, not counting imported events.
+    pub moved: Option<(u64, String)>,
+    /// The number of imported events. `None` if the conversation was not imported.
+    pub imported: Option<u64>,
+}
+
+/// Computes the row of `stored` from its events, even if they are damaged. An unreadable event is counted, but adds
+/// nothing else.
+pub(in crate::store) fn replay(db: &Connection, stored: &Entry) -> Result<Replayed> {
+    let imported = origin::load(db, stored.key)?.map(|origin| origin.events);
+    let mut replayed = Replayed { entry: stored.emptied(), moved: None, imported };
+    let mut last = -1_i64;
+    let mut payloads = Payloads::new(db);
+    loop {
+        let before = last;
+        let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
+        let mut rows = statement.query(params![stored.key, last]).doing(DOING)?;
+        while let Some(row) = rows.next().doing(DOING)? {
+            last = row.get(0).doing(DOING)?;
+            let hash = row.get_ref(2).and_then(|hash| Ok(hash.as_bytes()?)).doing(DOING)?;
+            let hash = Digest::from_bytes(hash).unwrap_or(Digest::START);
+            let at = Timestamp(row.get(3).doing(DOING)?);
+            let stored = row.get_ref(4).and_then(|text| Ok(text.as_bytes()?)).doing(DOING)?;
+            let payload = match std::str::from_utf8(stored) {
+                Ok(stored) => match payloads.payload(row.get(5).doing(DOING)?, stored) {
+                    Err(error) if is_damage(&error) => None,
+                    other => Some(other?),
+                },
+                Err(_) => None,
+            };
+            if let Some(payload) = payload
+                && let Ok((envelope, _)) = Envelope::read(&payload)
+            {
+                let effect = Effect::of(&envelope, &payload);
+                replayed.entry.take(&envelope, &payload, hash, effect, at);
+                if imported.is_none_or(|count| last.cast_unsigned() >= count)
+                    && kind::moves_head(&envelope.kind)
+                {
+                    let id: String = row.get(1).doing(DOING)?;
+                    replayed.moved = Some((last.cast_unsigned(), id));
+                }
+            }
+            // The count follows from the last sequence, even if earlier events are lost.
+            replayed.entry.event_count = last.cast_unsigned() + 1;
+            replayed.entry.head_hash = hash;
+        }
+        if last == before {
+            return Ok(replayed);
+        }
+    }
+}
+
+/// Returns what is known about a conversation's row from other sources than its events.
+pub(in crate::store) fn told(db: &Connection, key: i64, imported: bool) -> Result<Told> {
+    Ok(Told { status: base_state::told_status(db, key)?, imported })
+}
+
+/// Returns the difference between a row and the log, in words. `None` if they agree.
+fn difference(db: &Connection, stored: &Entry, replayed: &Replayed) -> Result<Option<String>> {
+    let (was, is) = (stored, &replayed.entry);
+    if (was.event_count, was.head_hash) != (is.event_count, is.head_hash) {
+        return Ok(Some(format!(
+            "the catalogue says {} events and ends at {}, the log has {} and ends at {}",
+            was.event_count, was.head_hash, is.event_count, is.head_hash
+        )));
+    }
+    if base_state::broken(db, stored.key, is.event_count)?.is_some() {
+        return Ok(None); // the base state is damaged, so the rest of the row cannot be derived
+    }
+    let told = told(db, stored.key, replayed.imported.is_some())?;
+    if let Some(column) = stored.first_difference(db, &replayed.entry, &told)? {
+        return Ok(Some(format!("the catalogue's {column} is not what the events say")));
+    }
+    let is_told = base_state::head_is_told(db, stored, replayed.moved.as_ref(), replayed.imported)?;
+    let what = "HEAD is not where an event, a navigation or the base state has put it";
+    Ok((!is_told).then(|| what.to_owned()))
+}
+
+impl Store {
+    /// Compares the catalogue's row of a conversation with its log, its base state and their history. Returns the
+    /// difference in words; `None` if they agree. Reads every event of the conversation.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and any read error.
+    pub fn check_catalogue(&self, conversation: &ConversationId) -> Result<Option<String>> {
+        self.snapshot(|db| {
+            let stored = load(db, conversation)?;
+            difference(db, &stored, &replay(db, &stored)?)
+        })
+    }
+
+    /// Rebuilds the catalogue's row of a conversation from its log, its base state and their history. Stores and
+    /// returns a receipt with the difference; `None` if the row was already correct. Title, tags, parent and fork stay.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and any write error.
+    pub fn remake_catalogue(&self, conversation: &ConversationId) -> Result<Option<Repair>> {
+        self.write(|db| {
+            let stored = load(db, conversation)?;
+            let replayed = replay(db, &stored)?;
+            let Some(found) = difference(db, &stored, &replayed)? else { return Ok(None) };
+            let Replayed { entry, moved, imported } = replayed;
+            let length = entry.event_count;
+            let is_told = base_state::head_is_told(db, &stored, moved.as_ref(), imported)?;
+            let status = base_state::told_status(db, stored.key)?;
+            catalogue::put_back(db, &stored, entry, status, imported.is_some())?;
+            if is_told {
+                catalogue::set_head(db, stored.key, stored.leaf.as_deref(), stored.head_is_empty)?;
+            } else {
+                base_state::history::put_head_back(db, stored.key, moved, imported, length)?;
+            }
+            let after = load(db, conversation)?;
+            let why = Mending { finding: NAME, found, done: "rebuilt its row from the log".into() };
+            let mut receipt = repair::blank(Some(conversation), &why);
+            if (&stored.leaf, stored.head_is_empty) != (&after.leaf, after.head_is_empty) {
+                receipt.head_before = Some(stored.leaf.unwrap_or_default());
+                receipt.head_after = Some(after.leaf.unwrap_or_default());
+            }
+            repair::note(db, &receipt)?;
+            Ok(Some(receipt))
+        })
+    }
+
+    /// Rebuilds every row that differs from the log and returns the receipts. If a row cannot be rebuilt, the others
+    /// still are; the first error is returned at the end.
+    pub(in crate::store) fn remake_catalogues(
+        &self,
+        progress: &mut dyn FnMut(RebuildProgress),
+    ) -> Result<Vec<Repair>> {
+        let (mut key, mut events, mut receipts, mut failed) = (0, 0, Vec::new(), None);
+        while let Some((next, id)) = self.read(|db| next_conversation(db, key))? {
+            key = next;
+            let conversation = ConversationId::new(&id)?;
+            // Most rows are correct: only a wrong row needs the write lock.
+            let made = self.check_catalogue(&conversation).and_then(|found| match found {
+                Some(_) => self.remake_catalogue(&conversation),
+                None => Ok(None),
+            });
+            match made {
+                Ok(receipt) => receipts.extend(receipt),
+                Err(Error::UnknownConversation { .. }) => continue, // it was deleted meanwhile
+                Err(error) => failed = failed.or(Some(error)),
+            }
+            let (count, head) = self.read(|db| {
+                let entry = Entry::load(db, &conversation)?;
+                Ok((entry.map_or(0, |entry| entry.event_count), log::head(db)?))
+            })?;
+            events += count;
+            progress(RebuildProgress { position: Position(events.min(head.0)), head });
+        }
+        failed.map_or(Ok(receipts), Err)
+    }
+}
+
+fn load(db: &Connection, conversation: &ConversationId) -> Result<Entry> {
+    Entry::load(db, conversation)?
+        .ok_or_else(|| Error::UnknownConversation { conversation: conversation.to_string() })
+}
+
+fn next_conversation(db: &Connection, key: i64) -> Result<Option<(i64, String)>> {
+    use rusqlite::OptionalExtension as _;
+    db.prepare_cached(NEXT)
+        .and_then(|mut statement| statement.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .doing(DOING)
+}

@@ -1,0 +1,169 @@
+//! Compares projections with the log: rebuilds them in temporary tables and compares the tables row by row.
+//!
+//! Works on its own connection, which only reads the file. So it changes nothing and blocks no other connection.
+
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, Rows};
+
+use super::rebuild::{RebuildProgress, advance};
+use super::{Standing, all, checkpoint, search, tables, usage};
+use crate::error::Result;
+use crate::store::engine::Doing as _;
+use crate::store::table::log;
+
+const DOING: &str = "comparing projections with the log";
+
+/// The first row in which a projection differs from the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct Drift {
+    pub projection: &'static str,
+    /// The position of the event that the row belongs to.
+    pub position: Option<i64>,
+    /// The key of the conversation that the row belongs to.
+    pub conversation: Option<i64>,
+    /// The difference, in words.
+    pub what: String,
+}
+
+/// The result of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::store) struct Comparison {
+    pub drifts: Vec<Drift>,
+    /// Projections that were not compared because they have not read the whole log yet.
+    pub lagging: Vec<&'static str>,
+}
+
+/// Rebuilds every projection in temporary tables and compares them with the file.
+pub(in crate::store) fn compare(
+    db: &Connection,
+    progress: &mut dyn FnMut(RebuildProgress),
+) -> Result<Comparison> {
+    db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = FILE").doing(DOING)?;
+    let mut standing: Vec<Standing> = all().into_iter().map(|projection| (projection, 0)).collect();
+    tables().try_for_each(|table| table.make_shadow(db))?;
+    if search::checkpoint(db)?.is_some() {
+        search::Words::begin(db)?;
+        standing.push((Box::new(search::Words), 0));
+    }
+    loop {
+        // One transaction per step: a long read transaction would keep the write-ahead log from being emptied.
+        db.execute_batch("BEGIN").doing(DOING)?;
+        let more = advance(db, &mut standing, progress);
+        db.execute_batch("COMMIT").doing(DOING)?;
+        if !more? {
+            break;
+        }
+    }
+    // One snapshot: reads the events appended meanwhile, then compares.
+    db.execute_batch("BEGIN").doing(DOING)?;
+    let compared = compare_snapshot(db, &mut standing, progress);
+    db.execute_batch("ROLLBACK").doing(DOING)?;
+    compared
+}
+
+fn compare_snapshot(
+    db: &Connection,
+    standing: &mut [Standing],
+    progress: &mut dyn FnMut(RebuildProgress),
+) -> Result<Comparison> {
+    while advance(db, standing, progress)? {}
+    let head = log::head(db)?.0.cast_signed();
+    let is_stale =
+        db.prepare("SELECT 1 FROM main.usage_stale").and_then(|mut s| s.exists([])).doing(DOING)?;
+    for (projection, _) in standing.iter() {
+        projection.tables().iter().try_for_each(|table| table.prune(db))?;
+        projection.restarted(db)?;
+    }
+    usage::renew_stale(db)?;
+    let mut comparison = Comparison::default();
+    for (projection, _) in standing.iter() {
+        let name = projection.name();
+        if checkpoint(db, projection.as_ref())? != Some(head) || (name == usage::NAME && is_stale) {
+            comparison.lagging.push(name);
+            continue;
+        }
+        if name == search::NAME {
+            comparison.drifts.extend(search_drift(db)?);
+        }
+        for table in projection.tables() {
+            if let Some(order) = table.order {
+                comparison.drifts.extend(first_drift(db, name, table.name, order)?);
+            }
+        }
+    }
+    Ok(comparison)
+}
+
+/// Returns a difference of the search index: its extra rows or, if it has none, its missing rows.
+fn search_drift(db: &Connection) -> Result<Option<Drift>> {
+    let (too_many, lacking) = search::astray(db, None)?;
+    let drift = |position, what| Drift { projection: search::NAME, position, conversation: None, what };
+    Ok(match (too_many.rows, lacking.rows) {
+        (0, 0) => None,
+        (0, rows) => Some(drift(lacking.first, format!("it lacks the words of {rows} events"))),
+        (rows, _) => Some(drift(too_many.first, format!("it has {rows} rows that the log does not make"))),
+    })
+}
+
+/// Returns the first row in which the file's table differs from the table made from the log.
+fn first_drift(db: &Connection, projection: &'static str, table: &str, order: &str) -> Result<Option<Drift>> {
+    let select = |schema: &str| db.prepare(&format!("SELECT * FROM {schema}.{table} ORDER BY {order}"));
+    let (mut stored, mut made) = (select("main").doing(DOING)?, select("temp").doing(DOING)?);
+    let columns: Vec<String> = stored.column_names().into_iter().map(str::to_owned).collect();
+    let (mut stored, mut made) = (stored.query([]).doing(DOING)?, made.query([]).doing(DOING)?);
+    loop {
+        let (left, right) = (next(&mut stored, columns.len())?, next(&mut made, columns.len())?);
+        if left == right {
+            if left.is_none() {
+                return Ok(None);
+            }
+            continue;
+        }
+        let number = |row: &Option<Vec<Value>>, wanted: &str| {
+            let at = columns.iter().position(|column| column == wanted)?;
+            match row.as_ref()?.get(at) {
+                Some(Value::Integer(number)) => Some(*number),
+                _ => None,
+            }
+        };
+        let (stored_position, made_position) = (number(&left, "position"), number(&right, "position"));
+        // If the two rows have different positions, the one with the lower position has no counterpart.
+        let (row, what) = match (&left, &right) {
+            (Some(_), Some(_)) if stored_position < made_position && stored_position.is_some() => {
+                (&left, "a row that the log does not make".into())
+            }
+            (Some(_), Some(_)) if stored_position > made_position && made_position.is_some() => {
+                (&right, "a row is missing".into())
+            }
+            (Some(stored), Some(made)) => {
+                let differs = columns.iter().zip(stored.iter().zip(made)).find(|(_, (l, r))| l != r);
+                let column = differs.map_or("a row", |(column, _)| column);
+                (&left, format!("{column} is not what the log says"))
+            }
+            (Some(_), None) => (&left, "a row that the log does not make".into()),
+            (None, _) => (&right, "a row is missing".into()),
+        };
+        let (position, conversation) = (number(row, "position"), number(row, "conversation"));
+        return Ok(Some(Drift { projection, position, conversation, what }));
+    }
+}
+
+fn next(rows: &mut Rows<'_>, columns: usize) -> Result<Option<Vec<Value>>> {
+    let Some(row) = rows.next().doing(DOING)? else { return Ok(None) };
+    let value = |column| Ok::<_, rusqlite::Error>(owned(row.get_ref(column)?));
+    (0..columns).map(value).collect::<rusqlite::Result<_>>().doing(DOING).map(Some)
+}
+
+/// Copies a value. Text that is not UTF-8 becomes a blob, so that it never equals valid text.
+fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => Value::Text(text.to_owned()),
+            Err(_) => Value::Blob(bytes.to_vec()),
+        },
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}

@@ -1,0 +1,504 @@
+//! Derived tables: any program may read them with plain SQL. They follow the log and can be rebuilt at any time.
+//!
+//! A projection is a fold from events to rows with a name, a version and a checkpoint: the position up to which it
+//! has read. `Store::catch_up` moves all projections forward in steps of bounded size, each step one transaction.
+//! [`rebuild`](rebuild::rebuild) rebuilds a projection from position 0 in temporary tables and then swaps the rows.
+//! Invariants: a projection holds only data of the log and the base states; rebuilding gives the same rows as
+//! following; only this module writes its tables; a projection with an impossible checkpoint, or with rows ahead of
+//! its checkpoint, starts again from position 0.
+//!
+//! A new projection needs one file and one line in [`all`]. [`Table`] describes its tables to the rest of the code, a
+//! migration creates them. The catalogue (`conversation`) is the only projection that every append updates itself;
+//! `catalogue.rs` rebuilds it.
+
+pub(in crate::store) mod catalogue;
+pub(in crate::store) mod compare;
+pub(in crate::store) mod rebuild;
+pub(super) mod sample;
+pub(in crate::store) mod search;
+mod table;
+mod tasks;
+mod tool_calls;
+mod transcript;
+mod usage;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+pub(super) use table::{Key, Table};
+
+use super::schema::{Difference, ObjectKind, Role, State};
+use crate::error::Result;
+use crate::ids::Position;
+use crate::json::Object;
+use crate::store::engine::Doing as _;
+use crate::store::table::archive::Payloads;
+use crate::store::table::log;
+
+/// The name of the table of checkpoints.
+const CHECKPOINTS: &str = "projection";
+const CHECKPOINT: &str = "SELECT version, position FROM projection WHERE name = ?1";
+const SAVE: &str = "INSERT INTO projection (name, version, position) VALUES (?1, ?2, ?3) \
+     ON CONFLICT (name) DO UPDATE SET version = excluded.version, position = excluded.position";
+const IMPOSSIBLE: &str = "SELECT 1 FROM projection WHERE position NOT BETWEEN 0 AND ?1";
+const FORGET_IMPOSSIBLE: &str = "DELETE FROM projection WHERE position NOT BETWEEN 0 AND ?1";
+const FORGET: &str = "DELETE FROM projection WHERE name = ?1";
+const FORGET_ALL: &str = "DELETE FROM projection";
+const EVENTS: &str = "SELECT position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, \
+     source, payload FROM event WHERE position > ?1 AND +conversation IN (SELECT key FROM conversation) \
+     ORDER BY position LIMIT ?2";
+const EVENTS_OF: &str = "SELECT position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, \
+     source, payload FROM event WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
+
+/// The most events in one step.
+const STEP_EVENTS_MAX: i64 = 1000;
+
+/// The most payload bytes in one step, unless a single event has more: 8 MiB.
+const STEP_BYTES_MAX: usize = 8 << 20;
+
+/// One event as a projection sees it.
+pub(super) struct LogEvent<'a> {
+    pub position: i64,
+    pub conversation: i64,
+    pub id: &'a str,
+    pub kind: &'a str,
+    pub source: Option<&'a str>,
+    pub timestamp: Option<&'a str>,
+    pub tool_call_id: Option<&'a str>,
+    pub action_id: Option<&'a str>,
+    pub tool_name: Option<&'a str>,
+    pub payload: &'a str,
+    /// The payload's members.
+    pub members: &'a Object<'a>,
+}
+
+/// A fold from events to rows.
+pub(super) trait Projection {
+    /// Returns its name: the key of its checkpoint and the name for `annals rebuild`.
+    fn name(&self) -> &'static str;
+
+    /// Returns its version, which is raised if the same log would give other rows. A projection that was filled by
+    /// another version is rebuilt.
+    fn version(&self) -> i64;
+
+    /// Returns the tables that it fills. No other projection writes them.
+    fn tables(&self) -> &'static [Table];
+
+    /// Called if the projection starts again from position 0, in the same transaction.
+    fn restarted(&self, _db: &Connection) -> Result<()> {
+        Ok(())
+    }
+
+    /// Applies the next event.
+    fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()>;
+
+    /// Writes the rows that it has buffered. Called at the end of every step; no row stays buffered after it.
+    fn flush(&mut self, db: &Connection) -> Result<()>;
+
+    /// Returns a statement that finds no row if its tables are correct.
+    fn check(&self) -> &'static str;
+}
+
+/// Returns the projections that follow every log. Full-text search follows only after the first search.
+pub(super) fn all() -> Vec<Box<dyn Projection + Send>> {
+    vec![
+        Box::new(transcript::Transcript),
+        Box::new(tool_calls::ToolCalls::default()),
+        Box::new(usage::Usage::default()),
+        Box::new(tasks::Tasks::default()),
+    ]
+}
+
+/// How far a projection has read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectionStatus {
+    /// Its name.
+    pub name: &'static str,
+    /// The position up to which it has read the log.
+    pub position: Position,
+    /// The newest position of the log.
+    pub head: Position,
+    /// False if another version of Annals filled it, if a table is lost, or if it was never filled.
+    pub current: bool,
+}
+
+/// Returns how far each projection has read.
+pub(in crate::store) fn status(db: &Connection) -> Result<Vec<ProjectionStatus>> {
+    let head = log::head(db)?;
+    let mut found = Vec::new();
+    for projection in all() {
+        let version = projection.version();
+        found.push((projection.name(), version, checkpoint(db, projection.as_ref())?));
+    }
+    found.push((search::NAME, search::VERSION, search::checkpoint(db)?));
+    let mut statuses = Vec::new();
+    for (name, version, current) in found {
+        // A checkpoint ahead of the log is not usable, but it is reported.
+        let stored = stored_checkpoint(db, name)?.filter(|(stored, _)| *stored == version);
+        let position = current.or(stored.map(|(_, position)| position.max(0))).unwrap_or(0);
+        let position = Position(position.cast_unsigned());
+        statuses.push(ProjectionStatus { name, position, head, current: current.is_some() });
+    }
+    Ok(statuses)
+}
+
+/// Returns whether a projection is behind the log. Cheap enough to call before every read.
+pub(in crate::store) fn lags(db: &Connection) -> Result<bool> {
+    let head = log::head(db)?.0.cast_signed();
+    for projection in all() {
+        match checkpoint(db, projection.as_ref())? {
+            Some(position) if position == head && !is_ahead(db, projection.as_ref(), head, Look::AtKeys)? => {
+            }
+            _ => return Ok(true),
+        }
+    }
+    usage::has_stale(db)
+}
+
+/// Takes one step: applies up to [`STEP_EVENTS_MAX`] events to every projection that has not read them.
+///
+/// Returns whether there are more events. Runs within a write transaction. A projection that already has rows of later
+/// events, as far as `look` checks, starts again from position 0.
+pub(in crate::store) fn step(db: &Connection, look: Look) -> Result<bool> {
+    let mut projections = Vec::new();
+    for projection in all() {
+        match checkpoint(db, projection.as_ref())? {
+            Some(position) if !is_ahead(db, projection.as_ref(), position, look)? => {
+                projections.push((projection, position));
+            }
+            _ => {
+                empty(db, projection.as_ref())?;
+                projection.restarted(db)?;
+                projections.push((projection, 0));
+            }
+        }
+    }
+    let from = projections.iter().map(|(_, position)| *position).min().unwrap_or(0);
+    let (reached, more) = feed(db, &mut projections, from)?;
+    for (projection, position) in &mut projections {
+        projection.flush(db)?;
+        save(db, projection.name(), projection.version(), reached.max(*position))?;
+    }
+    if !more {
+        usage::renew_stale(db)?;
+    }
+    Ok(more)
+}
+
+/// How thoroughly the tables are searched for rows ahead of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Look {
+    /// Checks only tables whose key is the position of an event: one look-up per table.
+    AtKeys,
+    /// Checks every column with a position: scans whole tables, once after a file is opened.
+    AtEverything,
+}
+
+/// Returns whether a projection's tables have rows of an event after its checkpoint.
+fn is_ahead(db: &Connection, projection: &dyn Projection, checkpoint: i64, look: Look) -> Result<bool> {
+    for table in projection.tables() {
+        if table.is_ahead(db, checkpoint, look == Look::AtEverything)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn empty(db: &Connection, projection: &dyn Projection) -> Result<()> {
+    projection.tables().iter().try_for_each(|table| table.empty(db))
+}
+
+/// A projection and the position up to which it has read.
+type Standing = (Box<dyn Projection + Send>, i64);
+
+/// Removes a conversation from every projection and applies its events again, up to each projection's checkpoint.
+///
+/// The search index is not included. Runs within a write transaction.
+pub(in crate::store) fn again(db: &Connection, conversation: i64) -> Result<()> {
+    delete_rows(db, conversation)?;
+    let mut projections = Vec::new();
+    for projection in all() {
+        // A projection without a checkpoint starts from position 0 anyway.
+        if let Some(position) = checkpoint(db, projection.as_ref())? {
+            projections.push((projection, position));
+        }
+    }
+    let doing = "projecting a conversation again";
+    let mut next = 0;
+    loop {
+        let mut statement = db.prepare_cached(EVENTS_OF).doing(doing)?;
+        let rows = statement.query(params![conversation, next, STEP_EVENTS_MAX]).doing(doing)?;
+        let mut apply = |event: &LogEvent<'_>| {
+            let mut reading = projections.iter_mut().filter(|(_, position)| event.position <= *position);
+            reading.try_for_each(|(projection, _)| projection.apply(db, event))
+        };
+        let step = each(db, rows, &mut apply)?;
+        for (projection, _) in &mut projections {
+            projection.flush(db)?;
+        }
+        if !step.more {
+            break;
+        }
+        next += step.events;
+    }
+    usage::renew_one(db, conversation)
+}
+
+/// Applies a step's events to `projections`. Returns the last position read and whether there are more events.
+fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64, bool)> {
+    let doing = "catching projections up";
+    let mut statement = db.prepare_cached(EVENTS).doing(doing)?;
+    let rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(doing)?;
+    let step = each(db, rows, &mut |event| {
+        let mut reading = projections.iter_mut().filter(|(_, position)| *position < event.position);
+        reading.try_for_each(|(projection, _)| projection.apply(db, event))
+    })?;
+    let reached = step.reached.unwrap_or(from);
+    if step.more {
+        return Ok((reached, true));
+    }
+    // After the last event there may be positions whose events were deleted.
+    Ok((reached.max(log::head(db)?.0.cast_signed()), false))
+}
+
+/// The events that one step has read.
+struct Step {
+    /// The last event's position.
+    reached: Option<i64>,
+    events: i64,
+    /// Whether there may be more events.
+    more: bool,
+}
+
+/// Calls `apply` with each event of a step.
+fn each(
+    db: &Connection,
+    mut rows: rusqlite::Rows<'_>,
+    apply: &mut dyn FnMut(&LogEvent<'_>) -> Result<()>,
+) -> Result<Step> {
+    let doing = "reading events for projections";
+    let mut bytes = 0;
+    let mut payloads = Payloads::new(db);
+    let mut step = Step { reached: None, events: 0, more: false };
+    while let Some(row) = rows.next().doing(doing)? {
+        let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(doing);
+        let position = row.get(0).doing(doing)?;
+        let payload = &*payloads.payload(position, text(9)?.unwrap_or_default())?;
+        let members = Object::of(payload);
+        let event = LogEvent {
+            position,
+            conversation: row.get(1).doing(doing)?,
+            id: text(2)?.unwrap_or_default(),
+            kind: text(3)?.unwrap_or_default(),
+            timestamp: text(4)?,
+            tool_call_id: text(5)?,
+            action_id: text(6)?,
+            tool_name: text(7)?,
+            source: text(8)?,
+            payload,
+            members: &members,
+        };
+        step.reached = Some(event.position);
+        apply(&event)?;
+        step.events += 1;
+        bytes += payload.len();
+        step.more = step.events == STEP_EVENTS_MAX || bytes >= STEP_BYTES_MAX;
+        if step.more {
+            break;
+        }
+    }
+    Ok(step)
+}
+
+/// Returns how far a projection has read. `None` if it must start from position 0: another version filled it, or its
+/// checkpoint is impossible in this log.
+fn checkpoint(db: &Connection, projection: &dyn Projection) -> Result<Option<i64>> {
+    let head = log::head(db)?.0.cast_signed();
+    let stored = stored_checkpoint(db, projection.name())?;
+    let possible =
+        |(version, position): &(i64, i64)| *version == projection.version() && (0..=head).contains(position);
+    Ok(stored.filter(possible).map(|(_, position)| position))
+}
+
+fn stored_checkpoint(db: &Connection, name: &str) -> Result<Option<(i64, i64)>> {
+    db.prepare_cached(CHECKPOINT)
+        .and_then(|mut s| s.query_row([name], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .doing("reading a checkpoint")
+}
+
+fn save(db: &Connection, name: &str, version: i64, position: i64) -> Result<()> {
+    db.prepare_cached(SAVE)
+        .and_then(|mut statement| statement.execute(params![name, version, position]))
+        .doing("writing a checkpoint")?;
+    Ok(())
+}
+
+/// Returns whether a checkpoint is impossible in this log. If the log grows past it, it looks possible, and events
+/// that were never read are not noticed.
+pub(in crate::store) fn has_impossible(db: &Connection) -> Result<bool> {
+    let head = log::head(db)?.0.cast_signed();
+    db.prepare_cached(IMPOSSIBLE).and_then(|mut s| s.exists([head])).doing("looking at checkpoints")
+}
+
+/// Makes projections with an impossible checkpoint start from position 0. Runs within a write transaction.
+pub(in crate::store) fn forget_impossible(db: &Connection) -> Result<()> {
+    let head = log::head(db)?.0.cast_signed();
+    db.execute(FORGET_IMPOSSIBLE, [head]).doing("resetting a projection")?;
+    Ok(())
+}
+
+/// Makes every projection start from position 0. Works in a file of any schema version.
+pub(super) fn forget_all(db: &Connection) -> Result<()> {
+    db.execute(FORGET_ALL, []).doing("resetting projections")?;
+    Ok(())
+}
+
+/// Returns whether a table of this name is derived: a table of a projection or of the search index, or the table of
+/// checkpoints.
+pub(in crate::store) fn owns(table: &str) -> bool {
+    table == CHECKPOINTS
+        || table == search::TABLE
+        || search::is_beneath(table)
+        || all().iter().any(|projection| projection.tables().iter().any(|own| own.name == table))
+}
+
+/// Makes the projections of `tables`, which were just recreated and are empty, start from position 0 at the next step.
+///
+/// The search index starts only if it was in use (`searched`). Runs within a write transaction.
+pub(super) fn remade(db: &Connection, tables: &[&str], searched: bool) -> Result<()> {
+    for projection in all() {
+        if projection.tables().iter().any(|table| tables.contains(&table.name)) {
+            empty(db, projection.as_ref())?;
+            db.execute(FORGET, [projection.name()]).doing("resetting a projection")?;
+        }
+    }
+    if !tables.contains(&search::TABLE) {
+        return Ok(());
+    }
+    if searched {
+        return search::restarted(db);
+    }
+    db.execute(FORGET, [search::NAME]).doing("resetting the search index")?;
+    Ok(())
+}
+
+/// Returns a derived table that is missing or altered, in words. Ignores views, indexes and guards.
+pub(in crate::store) fn torn(differences: &[Difference]) -> Option<String> {
+    let difference = differences.iter().find(|difference| {
+        let object = &difference.object;
+        difference.state != State::Strange
+            && object.kind == ObjectKind::Table
+            && object.role() == Role::Derived
+    });
+    difference.map(|difference| format!("table {}", difference.object.name))
+}
+
+/// Makes every projection start from position 0 at the next step, and the search index if it is in use.
+pub(in crate::store) fn start_over(db: &Connection) -> Result<()> {
+    for projection in all() {
+        db.execute(FORGET, [projection.name()]).doing("resetting projections")?;
+    }
+    match search::checkpoint(db)? {
+        Some(_) => search::restart(db),
+        None => Ok(()),
+    }
+}
+
+/// Returns the names of everything that can be rebuilt from the log.
+pub(in crate::store) fn names() -> Vec<&'static str> {
+    let names = all().into_iter().map(|projection| projection.name());
+    names.chain([search::NAME, catalogue::NAME]).collect()
+}
+
+/// Returns the tables of every projection.
+pub(in crate::store) fn tables() -> impl Iterator<Item = &'static Table> {
+    all().into_iter().flat_map(|projection| projection.tables())
+}
+
+/// Deletes every row of a conversation. Its events must not be deleted yet.
+pub(in crate::store) fn delete(db: &Connection, conversation: i64) -> Result<()> {
+    search::forget(db, conversation)?;
+    delete_rows(db, conversation)
+}
+
+/// Deletes every row of a conversation, except in the search index.
+fn delete_rows(db: &Connection, conversation: i64) -> Result<()> {
+    tables().try_for_each(|table| table.delete_rows(db, conversation))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::store::derived::{migration, schema};
+    use crate::store::read::query::VIEWS;
+
+    /// Returns whether a table is a projection's, the search index's, or the table of checkpoints.
+    fn is_declared(object: &schema::Object) -> bool {
+        tables().any(|table| table.name == object.name)
+            || object.name == CHECKPOINTS
+            || object.name == search::TABLE
+            || search::is_beneath(&object.name)
+    }
+
+    #[test]
+    fn every_projection_table_is_described_completely() {
+        let db = migration::open_fresh().unwrap();
+        for table in tables() {
+            let name = table.name;
+            let made = schema::statements(name).unwrap();
+            assert!(
+                made.first().is_some_and(|first| first.kind == ObjectKind::Table),
+                "no migration makes {name}"
+            );
+            assert!(
+                VIEWS.iter().any(|view| view.name == table.view),
+                "{name}: {} is no documented view",
+                table.view
+            );
+            let is_shown = schema::wanted().unwrap().iter().any(|object| {
+                object.kind == ObjectKind::View && object.name == table.view && object.sql.contains(name)
+            });
+            assert!(
+                is_shown || table.order.is_none() || name == "usage_total",
+                "{name}: {} does not show it",
+                table.view
+            );
+            table.delete_rows(&db, 1).unwrap();
+            table.prune(&db).unwrap();
+            assert!(!table.is_ahead(&db, 0, true).unwrap(), "{name}");
+            if let Some(order) = table.order {
+                db.prepare(&format!("SELECT 1 FROM {name} ORDER BY {order}")).unwrap();
+            }
+            let columns = db.prepare(&format!("SELECT * FROM {name}")).unwrap();
+            let has_place = columns.column_names().contains(&"position");
+            assert!(!has_place || table.places.contains(&"position"), "{name}: rows ahead would not be seen");
+        }
+        let names: Vec<_> = names();
+        assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len());
+    }
+
+    #[test]
+    fn a_table_is_derived_only_if_a_projection_owns_it() {
+        for object in schema::wanted().unwrap().iter().filter(|object| object.kind == ObjectKind::Table) {
+            assert_eq!(object.role() == Role::Derived, is_declared(object), "{}", object.name);
+        }
+    }
+
+    #[test]
+    fn a_shadow_table_has_the_same_columns_and_indexes() {
+        let db = migration::open_fresh().unwrap();
+        let count = |schema: &str, name: &str| -> (i64, i64) {
+            let sql = format!(
+                "SELECT (SELECT count(*) FROM pragma_table_info('{name}', '{schema}')), \
+                 (SELECT count(*) FROM pragma_index_list('{name}', '{schema}'))"
+            );
+            db.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+        };
+        for table in tables() {
+            table.make_shadow(&db).unwrap();
+            assert_eq!(count("temp", table.name), count("main", table.name), "{}", table.name);
+        }
+        assert_eq!(count("temp", "tool_call").1, 3, "with the index that a later migration added");
+    }
+}

@@ -1,0 +1,287 @@
+//! Table `tool_call`, read through the view `tool_calls`: the calls of tools and their outcomes.
+//!
+//! The key of a call is its action. The first event that answers a call decides its outcome. An observation names the
+//! action. An error names the tool call id (`docs/reference/events.md#open-actions`) and answers the newest pending
+//! call with this id, because a model may use an id again. An observation with `is_error`, or an error, makes the
+//! outcome `error`. The exit code of a command is stored as well, but does not change the outcome.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{Key, LogEvent, Projection, Table};
+use crate::error::Result;
+use crate::event::kind;
+use crate::json::{Object, Raw};
+use crate::store::engine::Doing as _;
+
+const INSERT: &str = "INSERT OR REPLACE INTO tool_call (position, conversation, outcome, result, exit_code, risk, path, tool) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+const ANSWER: &str = "UPDATE tool_call SET outcome = ?2, result = ?3, exit_code = ?4 \
+     WHERE position = ?1 AND result IS NULL";
+const BY_ACTION: &str = "SELECT t.position FROM event AS e JOIN tool_call AS t ON t.position = e.position \
+     WHERE e.conversation = ?1 AND e.id = ?2";
+const BY_CALL: &str = "SELECT e.position FROM (SELECT position FROM tool_call \
+     WHERE conversation = ?1 AND outcome = 'pending' ORDER BY position DESC LIMIT ?3) AS t \
+     JOIN event AS e ON e.position = t.position WHERE e.tool_call_id = ?2 ORDER BY e.position DESC LIMIT 1";
+
+/// The number of newest pending calls that are searched for the call of an error. Errors follow their calls closely.
+const PENDING_MAX: usize = 1000;
+
+const DOING: &str = "projecting tool calls";
+
+/// The V0 actions of OpenHands that are not tool calls.
+const V0_NOT_TOOLS: &[&str] = &[
+    "action:message",
+    "action:system",
+    "action:recall",
+    "action:change_agent_state",
+    "action:pause",
+    "action:condensation",
+    "action:condensation_request",
+];
+
+#[derive(Default)]
+pub(super) struct ToolCalls {
+    /// The calls of this step, in order. They are written at its end, with their answers so far.
+    calls: Vec<Call>,
+    by_action: HashMap<(i64, String), usize>,
+}
+
+struct Call {
+    position: i64,
+    conversation: i64,
+    tool_call_id: Option<String>,
+    risk: Option<String>,
+    path: Option<String>,
+    tool: String,
+    answer: Option<Answer>,
+}
+
+/// The place of a call.
+enum Place {
+    /// The index among the calls of this step.
+    Held(usize),
+    /// The position of the call in the table.
+    Written(i64),
+}
+
+struct Answer {
+    outcome: &'static str,
+    position: i64,
+    exit_code: Option<i64>,
+}
+
+impl Projection for ToolCalls {
+    fn name(&self) -> &'static str {
+        "tool_calls"
+    }
+
+    fn version(&self) -> i64 {
+        3
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        &[Table {
+            name: "tool_call",
+            key: Key::Position,
+            order: Some("position"),
+            places: &["position", "result"],
+            view: "tool_calls",
+        }]
+    }
+
+    fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
+        match kind::canonical(event.kind) {
+            kind::ACTION => self.call(event, event.members.get("action"), None),
+            kind::ACP_TOOL_CALL => self.call(event, event.members.get("raw_input"), acp_answer(event)),
+            kind::OBSERVATION => {
+                let observation = event.members.get("observation").map(Raw::to_object).unwrap_or_default();
+                let failed = observation.get("is_error").is_some_and(|flag| flag.text() == "true");
+                let answer = Answer {
+                    outcome: if failed { "error" } else { "ok" },
+                    position: event.position,
+                    exit_code: exit_code(&observation),
+                };
+                self.answer(db, event, event.action_id.map(str::to_owned), answer)?;
+            }
+            kind::REJECTION => {
+                let answer = Answer { outcome: "rejected", position: event.position, exit_code: None };
+                self.answer(db, event, event.action_id.map(str::to_owned), answer)?;
+            }
+            kind::AGENT_ERROR => {
+                let answer = Answer { outcome: "error", position: event.position, exit_code: None };
+                self.answer(db, event, None, answer)?;
+            }
+            other
+                if other.starts_with("action:")
+                    && event.source == Some("agent")
+                    && !V0_NOT_TOOLS.contains(&other) =>
+            {
+                self.call(event, event.members.get("args"), None);
+            }
+            other if other.starts_with("observation:") => {
+                let cause = event.members.get("cause").and_then(Raw::as_i64);
+                let extras = event.members.get("extras").map(Raw::to_object).unwrap_or_default();
+                let answer = Answer {
+                    outcome: match other {
+                        "observation:error" => "error",
+                        "observation:user_rejected" => "rejected",
+                        _ => "ok",
+                    },
+                    position: event.position,
+                    exit_code: exit_code(&extras),
+                };
+                if let Some(cause) = cause {
+                    self.answer(db, event, Some(cause.to_string()), answer)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, db: &Connection) -> Result<()> {
+        self.by_action.clear();
+        for call in self.calls.drain(..) {
+            let answer = call.answer.as_ref();
+            db.prepare_cached(INSERT)
+                .and_then(|mut statement| {
+                    statement.execute(params![
+                        call.position,
+                        call.conversation,
+                        answer.map_or("pending", |answer| answer.outcome),
+                        answer.map(|answer| answer.position),
+                        answer.and_then(|answer| answer.exit_code),
+                        call.risk,
+                        call.path,
+                        call.tool,
+                    ])
+                })
+                .doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> &'static str {
+        "SELECT position FROM event WHERE kind IN ('ActionEvent', 'action') \
+         AND conversation IN (SELECT key FROM conversation) EXCEPT SELECT position FROM tool_call LIMIT 1"
+    }
+}
+
+impl ToolCalls {
+    fn call(&mut self, event: &LogEvent<'_>, arguments: Option<Raw<'_>>, answer: Option<Answer>) {
+        let index = self.calls.len();
+        // Other agents use other names for this argument.
+        let argument = |name| arguments.and_then(|arguments| arguments.get(name)).and_then(Raw::as_text);
+        let path = ["path", "file_path", "notebook_path"].into_iter().find_map(argument);
+        self.calls.push(Call {
+            position: event.position,
+            conversation: event.conversation,
+            tool_call_id: event.tool_call_id.map(str::to_owned),
+            risk: event.members.text("security_risk").map(Into::into),
+            tool: tool(event),
+            path: path.filter(|path| path.len() <= 4096).map(Into::into),
+            answer,
+        });
+        self.by_action.insert((event.conversation, event.id.to_owned()), index);
+    }
+
+    /// Records `answer` for the call of `action`. If there is none, for the call with the event's `tool_call_id`.
+    fn answer(
+        &mut self,
+        db: &Connection,
+        event: &LogEvent<'_>,
+        action: Option<String>,
+        answer: Answer,
+    ) -> Result<()> {
+        let mut place = action.map_or(Ok(None), |action| self.by_action(db, event.conversation, action))?;
+        if place.is_none()
+            && let Some(call) = event.tool_call_id
+        {
+            place = self.by_call(db, event.conversation, call)?;
+        }
+        match place {
+            Some(Place::Held(index)) => {
+                self.calls[index].answer.get_or_insert(answer);
+            }
+            Some(Place::Written(position)) => {
+                db.prepare_cached(ANSWER)
+                    .and_then(|mut statement| {
+                        statement.execute(params![
+                            position,
+                            answer.outcome,
+                            answer.position,
+                            answer.exit_code
+                        ])
+                    })
+                    .doing(DOING)?;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the call that `action` made.
+    fn by_action(&self, db: &Connection, conversation: i64, action: String) -> Result<Option<Place>> {
+        let key = (conversation, action);
+        if let Some(index) = self.by_action.get(&key) {
+            return Ok(Some(Place::Held(*index)));
+        }
+        let position = db
+            .prepare_cached(BY_ACTION)
+            .and_then(|mut s| s.query_row(params![conversation, key.1], |row| row.get(0)).optional())
+            .doing(DOING)?;
+        Ok(position.map(Place::Written))
+    }
+
+    /// Returns the newest pending call with the tool call id `call`.
+    fn by_call(&self, db: &Connection, conversation: i64, call: &str) -> Result<Option<Place>> {
+        let held = self.calls.iter().enumerate().rev();
+        let pending = held.filter(|(_, held)| held.conversation == conversation && held.answer.is_none());
+        let mut left = PENDING_MAX;
+        for (index, held) in pending.take(PENDING_MAX) {
+            if held.tool_call_id.as_deref() == Some(call) {
+                return Ok(Some(Place::Held(index)));
+            }
+            left -= 1;
+        }
+        let position = db
+            .prepare_cached(BY_CALL)
+            .and_then(|mut s| {
+                s.query_row(params![conversation, call, left as i64], |row| row.get(0)).optional()
+            })
+            .doing(DOING)?;
+        Ok(position.map(Place::Written))
+    }
+}
+
+/// Returns the tool's name, an external agent's kind of tool, or the V0 name of the action.
+fn tool(event: &LogEvent<'_>) -> String {
+    if let Some(name) = event.tool_name {
+        return name.to_owned();
+    }
+    let tool_kind = event.members.text("tool_kind").map(Into::into);
+    tool_kind.unwrap_or_else(|| event.kind.strip_prefix("action:").unwrap_or_default().to_owned())
+}
+
+/// Returns the exit code of a command from the metadata or, if it has none, from the observation itself. It is -1 while
+/// the command still runs.
+fn exit_code(observation: &Object<'_>) -> Option<i64> {
+    let metadata = observation.get("metadata").and_then(|metadata| metadata.get("exit_code"));
+    metadata.and_then(Raw::as_i64).or_else(|| observation.get("exit_code").and_then(Raw::as_i64))
+}
+
+/// Returns the answer in an external agent's tool call: its event is recorded when the call is over and has the result.
+/// `None` if the call has not ended.
+fn acp_answer(event: &LogEvent<'_>) -> Option<Answer> {
+    let status = event.members.text("status");
+    let failed = event.members.get("is_error").is_some_and(|flag| flag.text() == "true");
+    let outcome = match status.as_deref() {
+        Some("failed") => "error",
+        Some("completed") if failed => "error",
+        Some("completed") => "ok",
+        _ => return None,
+    };
+    Some(Answer { outcome, position: event.position, exit_code: None })
+}

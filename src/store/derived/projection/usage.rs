@@ -1,0 +1,443 @@
+//! Tables `usage_entry`, `usage_total` and `usage_stale`, read through the view `usage`: tokens and cost.
+//!
+//! Totals are sums of rows. A base state has every call (`docs/reference/metrics.md#stored-form`), so if it has
+//! figures, they are complete for its conversation; the difference between its totals and its lists becomes one more
+//! row. Otherwise the rows are computed from the cumulative snapshots in state updates: a row is the difference to the
+//! snapshot before, so a repeated snapshot adds nothing. If a base state no longer has figures, the snapshots count
+//! again. A copy of another program's log has one row for each record with the usage of a call.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{Key, LogEvent, Projection, Table};
+use crate::error::{Error, Result};
+use crate::event::foreign::ForeignUsage;
+use crate::event::kind;
+use crate::ids::Timestamp;
+use crate::json::{Object, Raw};
+use crate::store::engine::Doing as _;
+use crate::store::table::archive::Payloads;
+use crate::store::table::{base_state, log};
+
+const TABLES: &[Table] = &[
+    Table {
+        name: "usage_entry",
+        key: Key::Conversation,
+        order: Some(
+            "conversation, usage_id, model, position, response_id, at, prompt_tokens, completion_tokens, \
+             cache_read_tokens, cache_write_tokens, reasoning_tokens, cost, latency",
+        ),
+        places: &["position"],
+        view: "usage",
+    },
+    Table {
+        name: "usage_total",
+        key: Key::Conversation,
+        order: Some("conversation, usage_id"),
+        // Unreadable figures count as ahead of every checkpoint, so they are rebuilt.
+        places: &["iif(json_valid(figures), json_extract(figures, '$[6]'), 9223372036854775807)"],
+        view: "usage",
+    },
+    // Conversations whose base state changed and whose figures were not read since.
+    Table { name: "usage_stale", key: Key::Conversation, order: None, places: &[], view: "usage" },
+];
+
+const INSERT: &str = "INSERT INTO usage_entry (conversation, usage_id, model, response_id, position, at, \
+     prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost, latency) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+const FROM_BASE_STATE: &str =
+    "SELECT 1 FROM usage_entry WHERE conversation = ?1 AND position IS NULL LIMIT 1";
+const TOTAL: &str = "SELECT figures FROM usage_total WHERE conversation = ?1 AND usage_id = ?2";
+const SAVE_TOTAL: &str = "INSERT INTO usage_total (conversation, usage_id, figures) VALUES (?1, ?2, ?3) \
+     ON CONFLICT (conversation, usage_id) DO UPDATE SET figures = excluded.figures";
+const STALE: &str = "SELECT conversation FROM usage_stale ORDER BY conversation LIMIT 1";
+const RENEWED: &str = "DELETE FROM usage_stale WHERE conversation = ?1";
+const CLEAR: &str = "DELETE FROM usage_entry WHERE conversation = ?1";
+const CLEAR_TOTALS: &str = "DELETE FROM usage_total WHERE conversation = ?1";
+/// The first condition makes the partial index of rare kinds usable.
+const UPDATES: &str = "SELECT position, timestamp, payload FROM event WHERE conversation = ?1 \
+     AND kind NOT IN ('ActionEvent', 'ObservationEvent') \
+     AND kind IN ('ConversationStateUpdateEvent', 'conversation_state_update', 'state_update') \
+     AND position <= ?2 ORDER BY sequence";
+const MARK_ALL: &str = "INSERT OR IGNORE INTO usage_stale (conversation) SELECT conversation FROM base_state";
+
+pub(super) const NAME: &str = "usage";
+
+const DOING: &str = "projecting usage";
+
+#[derive(Default)]
+pub(super) struct Usage {
+    /// The newest figures of this step, each with the position of its event.
+    totals: BTreeMap<(i64, String), (Figures, i64)>,
+}
+
+/// Cumulative figures of one usage id.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Figures {
+    prompt: i64,
+    completion: i64,
+    cache_read: i64,
+    cache_write: i64,
+    reasoning: i64,
+    cost: f64,
+}
+
+impl Figures {
+    fn tokens(usage: Raw<'_>) -> Self {
+        let usage = usage.to_object();
+        let count = |member| usage.get(member).and_then(Raw::as_i64).unwrap_or(0);
+        Self {
+            prompt: count("prompt_tokens"),
+            completion: count("completion_tokens"),
+            cache_read: count("cache_read_tokens"),
+            cache_write: count("cache_write_tokens"),
+            reasoning: count("reasoning_tokens"),
+            cost: 0.0,
+        }
+    }
+
+    fn accumulated(metrics: &Object<'_>) -> Self {
+        let mut figures = metrics.get("accumulated_token_usage").map(Self::tokens).unwrap_or_default();
+        figures.cost = metrics.get("accumulated_cost").and_then(Raw::as_f64).unwrap_or(0.0);
+        figures
+    }
+
+    fn less(self, other: Self) -> Self {
+        Self {
+            prompt: self.prompt - other.prompt,
+            completion: self.completion - other.completion,
+            cache_read: self.cache_read - other.cache_read,
+            cache_write: self.cache_write - other.cache_write,
+            reasoning: self.reasoning - other.reasoning,
+            cost: self.cost - other.cost,
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        self.less(Self::default().less(other))
+    }
+
+    /// Returns the increase since `before`. If the figures were reset in between, returns all of them.
+    fn since(self, before: Self) -> Self {
+        let step = self.less(before);
+        if step.prompt < 0 || step.completion < 0 || step.cost < -1e-9 { self } else { step }
+    }
+
+    /// Returns whether the figures need no row. Tiny costs count as 0, because sums of doubles are not exact.
+    fn is_zero(self) -> bool {
+        let tokens = [self.prompt, self.completion, self.cache_read, self.cache_write, self.reasoning];
+        tokens.iter().all(|count| *count == 0) && self.cost.abs() < 1e-9
+    }
+}
+
+/// One row of the table.
+struct Entry<'a> {
+    usage_id: &'a str,
+    model: &'a str,
+    response_id: Option<&'a str>,
+    position: Option<i64>,
+    at: Option<Timestamp>,
+    figures: Figures,
+    latency: Option<f64>,
+}
+
+impl Projection for Usage {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> i64 {
+        3
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        TABLES
+    }
+
+    fn restarted(&self, db: &Connection) -> Result<()> {
+        db.execute(MARK_ALL, []).doing(DOING)?;
+        Ok(())
+    }
+
+    fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
+        if kind::canonical(event.kind) != kind::STATE_UPDATE {
+            return insert_foreign(db, event);
+        }
+        let Some(usages) = cumulative_usages(event.members) else { return Ok(()) };
+        let update = StateUpdate {
+            conversation: event.conversation,
+            position: event.position,
+            timestamp: event.timestamp,
+        };
+        self.apply_update(db, &update, usages)
+    }
+
+    fn flush(&mut self, db: &Connection) -> Result<()> {
+        for ((conversation, usage_id), (f, at)) in std::mem::take(&mut self.totals) {
+            let figures = serde_json::json!([
+                f.prompt,
+                f.completion,
+                f.cache_read,
+                f.cache_write,
+                f.reasoning,
+                f.cost,
+                at
+            ]);
+            db.prepare_cached(SAVE_TOTAL)
+                .and_then(|mut s| s.execute(params![conversation, usage_id, figures.to_string()]))
+                .doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> &'static str {
+        "SELECT 1 FROM usage_entry WHERE prompt_tokens < 0 OR completion_tokens < 0 LIMIT 1"
+    }
+}
+
+/// A state update with figures.
+struct StateUpdate<'a> {
+    conversation: i64,
+    position: i64,
+    timestamp: Option<&'a str>,
+}
+
+/// Returns the cumulative figures in a state update, by usage id.
+fn cumulative_usages<'a>(members: &Object<'a>) -> Option<Raw<'a>> {
+    let value = members.get("value");
+    let stats = match members.text("key").as_deref() {
+        Some("stats") => value,
+        Some("full_state") => value.and_then(|value| value.get("stats")),
+        _ => None,
+    };
+    stats.and_then(|stats| stats.get("usage_to_metrics"))
+}
+
+/// Writes the usage in another program's record as one row. The import has already subtracted the figures of earlier
+/// records.
+fn insert_foreign(db: &Connection, event: &LogEvent<'_>) -> Result<()> {
+    let Some((format, usage)) = event.members.get("provenance").and_then(ForeignUsage::of) else {
+        return Ok(());
+    };
+    let entry = Entry {
+        usage_id: format.as_str(),
+        model: &usage.model,
+        response_id: usage.response_id.as_deref(),
+        position: Some(event.position),
+        at: event.timestamp.and_then(Timestamp::parse),
+        figures: Figures {
+            prompt: usage.prompt_tokens.max(0),
+            completion: usage.completion_tokens.max(0),
+            cache_read: usage.cache_read_tokens,
+            cache_write: usage.cache_write_tokens,
+            reasoning: usage.reasoning_tokens,
+            cost: usage.cost.unwrap_or(0.0),
+        },
+        latency: None,
+    };
+    insert(db, event.conversation, &entry)
+}
+
+impl Usage {
+    /// Applies cumulative figures: their increase is one more row, unless the rows of this conversation come from its
+    /// base state.
+    fn apply_update(&mut self, db: &Connection, update: &StateUpdate<'_>, usages: Raw<'_>) -> Result<()> {
+        let counts = !exists(db, FROM_BASE_STATE, update.conversation)?;
+        for (usage_id, metrics) in usages.members() {
+            let metrics = metrics.to_object();
+            let now = Figures::accumulated(&metrics);
+            let step = now.since(self.total(db, update.conversation, &usage_id)?);
+            if counts && !step.is_zero() {
+                let entry = Entry {
+                    usage_id: &usage_id,
+                    model: &metrics.text("model_name").unwrap_or_default(),
+                    response_id: None,
+                    position: Some(update.position),
+                    at: update.timestamp.and_then(Timestamp::parse),
+                    figures: step,
+                    latency: None,
+                };
+                insert(db, update.conversation, &entry)?;
+            }
+            self.totals.insert((update.conversation, usage_id.into_owned()), (now, update.position));
+        }
+        Ok(())
+    }
+
+    fn total(&self, db: &Connection, conversation: i64, usage_id: &str) -> Result<Figures> {
+        if let Some((total, _)) = self.totals.get(&(conversation, usage_id.to_owned())) {
+            return Ok(*total);
+        }
+        let stored: Option<String> = db
+            .prepare_cached(TOTAL)
+            .and_then(|mut s| s.query_row(params![conversation, usage_id], |row| row.get(0)).optional())
+            .doing(DOING)?;
+        let Some(stored) = stored else { return Ok(Figures::default()) };
+        let read = serde_json::from_str::<(i64, i64, i64, i64, i64, f64, i64)>(&stored);
+        let (prompt, completion, cache_read, cache_write, reasoning, cost, _) =
+            read.map_err(|error| Error::Corrupt { what: format!("cumulative figures of usage: {error}") })?;
+        Ok(Figures { prompt, completion, cache_read, cache_write, reasoning, cost })
+    }
+}
+
+/// Returns whether there are base states whose figures were not read since they changed.
+pub(super) fn has_stale(db: &Connection) -> Result<bool> {
+    db.prepare_cached(STALE).and_then(|mut statement| statement.exists([])).doing(DOING)
+}
+
+/// Reads the figures of one base state again.
+pub(super) fn renew_one(db: &Connection, conversation: i64) -> Result<()> {
+    renew(db, conversation)?;
+    clear(db, RENEWED, conversation)
+}
+
+/// Reads the figures of every base state that changed since the last read.
+pub(super) fn renew_stale(db: &Connection) -> Result<()> {
+    loop {
+        let stale: Option<i64> = db
+            .prepare_cached(STALE)
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
+            .doing(DOING)?;
+        let Some(conversation) = stale else { return Ok(()) };
+        renew(db, conversation)?;
+        db.prepare_cached(RENEWED).and_then(|mut s| s.execute([conversation])).doing(DOING)?;
+    }
+}
+
+/// Writes the rows of a conversation from the figures of its base state, if it has any.
+pub(super) fn renew(db: &Connection, conversation: i64) -> Result<()> {
+    let Some(state) = base_state::load(db, conversation)? else { return Ok(()) };
+    let usages = state.document.field("stats").and_then(|stats| stats.get("usage_to_metrics"));
+    let Some(usages) = usages.filter(|usages| usages.members().next().is_some()) else {
+        return if exists(db, FROM_BASE_STATE, conversation)? {
+            fold_again(db, conversation)
+        } else {
+            Ok(())
+        };
+    };
+    clear(db, CLEAR, conversation)?;
+    for (usage_id, metrics) in usages.members() {
+        renew_usage(db, conversation, &usage_id, &metrics.to_object())?;
+    }
+    Ok(())
+}
+
+/// Makes the rows of a conversation from its state updates, as if no base state had ever had figures.
+fn fold_again(db: &Connection, conversation: i64) -> Result<()> {
+    clear(db, CLEAR, conversation)?;
+    clear(db, CLEAR_TOTALS, conversation)?;
+    let mut usage = Usage::default();
+    let mut payloads = Payloads::new(db);
+    let read = super::stored_checkpoint(db, NAME)?.map_or(0, |(_, position)| position);
+    let mut statement = db.prepare_cached(UPDATES).doing(DOING)?;
+    let mut rows = statement.query(params![conversation, read]).doing(DOING)?;
+    while let Some(row) = rows.next().doing(DOING)? {
+        let timestamp: Option<String> = row.get(1).doing(DOING)?;
+        let position = row.get(0).doing(DOING)?;
+        let payload = payloads.payload(position, log::text(row, 2).doing(DOING)?)?;
+        if let Some(usages) = cumulative_usages(&Object::of(&payload)) {
+            let update = StateUpdate { conversation, position, timestamp: timestamp.as_deref() };
+            usage.apply_update(db, &update, usages)?;
+        }
+    }
+    usage.flush(db)
+}
+
+fn clear(db: &Connection, sql: &str, conversation: i64) -> Result<()> {
+    db.prepare_cached(sql).and_then(|mut statement| statement.execute([conversation])).doing(DOING)?;
+    Ok(())
+}
+
+/// Writes one row per call, and one row for the rest of the totals.
+fn renew_usage(db: &Connection, conversation: i64, usage_id: &str, metrics: &Object<'_>) -> Result<()> {
+    let list =
+        |member| metrics.get(member).map(|list| list.elements().collect::<Vec<_>>()).unwrap_or_default();
+    let (calls, costs, latencies) = (list("token_usages"), list("costs"), list("response_latencies"));
+    let default_model = metrics.text("model_name").unwrap_or_default();
+    let latency_by_call: HashMap<_, _> = latencies
+        .iter()
+        .filter_map(|entry| Some((entry.get("response_id")?.as_text()?, entry.get("latency")?.as_f64()?)))
+        .collect();
+    let costs_match = calls.len() == costs.len();
+    let mut explained = Figures::default();
+    for (index, call) in calls.iter().enumerate() {
+        let response = call.get("response_id").and_then(Raw::as_text);
+        let cost = costs.get(index).filter(|_| costs_match);
+        let mut figures = Figures::tokens(*call);
+        figures.cost = cost.and_then(|cost| cost.get("cost")).and_then(Raw::as_f64).unwrap_or(0.0);
+        explained = explained.plus(figures);
+        let entry = Entry {
+            usage_id,
+            model: &call.get("model").and_then(Raw::as_text).unwrap_or_else(|| default_model.clone()),
+            response_id: response.as_deref(),
+            position: None,
+            at: cost.and_then(|cost| cost.get("timestamp")).and_then(time),
+            figures,
+            latency: response.as_ref().and_then(|response| latency_by_call.get(response).copied()),
+        };
+        insert(db, conversation, &entry)?;
+    }
+    for cost in costs.iter().filter(|_| !costs_match) {
+        let figures =
+            Figures { cost: cost.get("cost").and_then(Raw::as_f64).unwrap_or(0.0), ..Figures::default() };
+        explained = explained.plus(figures);
+        let entry = Entry {
+            usage_id,
+            model: &cost.get("model").and_then(Raw::as_text).unwrap_or_else(|| default_model.clone()),
+            response_id: None,
+            position: None,
+            at: cost.get("timestamp").and_then(time),
+            figures,
+            latency: None,
+        };
+        insert(db, conversation, &entry)?;
+    }
+    let rest = Figures::accumulated(metrics).less(explained);
+    if rest.is_zero() && !calls.is_empty() {
+        return Ok(());
+    }
+    let entry = Entry {
+        usage_id,
+        model: &default_model,
+        response_id: None,
+        position: None,
+        at: None,
+        figures: rest,
+        latency: None,
+    };
+    insert(db, conversation, &entry)
+}
+
+/// Reads the time of a cost. The reference writes it as seconds since 1970.
+fn time(seconds: Raw<'_>) -> Option<Timestamp> {
+    seconds.as_f64().map(|seconds| Timestamp((seconds * 1e6) as i64))
+}
+
+fn exists(db: &Connection, sql: &str, conversation: i64) -> Result<bool> {
+    db.prepare_cached(sql).and_then(|mut statement| statement.exists([conversation])).doing(DOING)
+}
+
+fn insert(db: &Connection, conversation: i64, entry: &Entry<'_>) -> Result<()> {
+    let figures = &entry.figures;
+    db.prepare_cached(INSERT)
+        .and_then(|mut statement| {
+            statement.execute(params![
+                conversation,
+                entry.usage_id,
+                entry.model,
+                entry.response_id,
+                entry.position,
+                entry.at.map(|at| at.0),
+                figures.prompt,
+                figures.completion,
+                figures.cache_read,
+                figures.cache_write,
+                figures.reasoning,
+                figures.cost,
+                entry.latency,
+            ])
+        })
+        .doing(DOING)?;
+    Ok(())
+}

@@ -1,0 +1,309 @@
+//! The schema: the objects that the migrations create, and the differences of a file from them.
+//!
+//! One description has several uses: opening and reading recreate derived objects, `verify` and `doctor` report
+//! differences, and rebuilds make temporary tables with the same statements. The description is read once per process
+//! from a database in memory, so no migration has to be described twice. Tables with primary data are never recreated,
+//! guards only on request, and objects of other programs stay.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::{migration, projection};
+use crate::chain::Digest;
+use crate::error::Result;
+use crate::store::engine::Doing as _;
+
+mod mend;
+mod older;
+
+pub(in crate::store) use mend::mend;
+pub(in crate::store) use mend::mend_guards;
+pub(super) use older::make_whole;
+
+const OBJECTS: &str = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema ORDER BY rowid";
+const COOKIE: &str = "PRAGMA main.schema_version";
+
+/// The internal tables of the engine.
+const ENGINES: &[&str] = &["sqlite_sequence", "sqlite_stat1", "sqlite_stat4"];
+
+/// The table of the migration runner.
+const HISTORY: &str = "refinery_schema_history";
+
+/// The table whose rows permit what the guards forbid. It is empty except during such an operation.
+const MAINTENANCE: &str = "maintenance";
+
+/// The digest of the schema that the migrations make. With it, opening an intact file need not run the migrations in
+/// memory, which takes longer than the rest of opening. A file with another digest is compared object by object.
+const AS_MADE: &str = "5f7acec184ecf93fa32383c989efa1e4a39f40032eae1947a691b077cb53abbe";
+
+const DOING: &str = "reading the schema";
+
+/// The kind of a schema object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ObjectKind {
+    /// A table, also a virtual one.
+    Table,
+    /// An index.
+    Index,
+    /// A view.
+    View,
+    /// A trigger.
+    Trigger,
+}
+
+impl ObjectKind {
+    /// Returns the engine's word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Index => "index",
+            Self::View => "view",
+            Self::Trigger => "trigger",
+        }
+    }
+
+    fn read(word: &str) -> Option<Self> {
+        [Self::Table, Self::Index, Self::View, Self::Trigger].into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+/// The role of an object in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Role {
+    /// It has primary data, which cannot be recreated.
+    Truth,
+    /// It can be recreated from other data.
+    Derived,
+    /// It keeps other programs from changing append-only tables.
+    Guard,
+}
+
+/// An object of the schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct Object {
+    pub kind: ObjectKind,
+    pub name: String,
+    /// The table it belongs to.
+    pub table: String,
+    pub sql: String,
+}
+
+impl Object {
+    pub(in crate::store) fn role(&self) -> Role {
+        match self.kind {
+            ObjectKind::Index | ObjectKind::View => Role::Derived,
+            ObjectKind::Trigger => Role::Guard,
+            ObjectKind::Table if self.name == MAINTENANCE => Role::Guard,
+            ObjectKind::Table if projection::owns(&self.name) => Role::Derived,
+            ObjectKind::Table => Role::Truth,
+        }
+    }
+
+    /// Returns its unique key. Names are compared without case, as the engine does.
+    fn id(&self) -> (bool, String) {
+        (self.kind == ObjectKind::Trigger, self.name.to_ascii_lowercase())
+    }
+
+    /// Returns whether this object of a file is the `wanted` one. The SQL of the internal tables of the search index is
+    /// not compared, because the engine writes it.
+    fn is(&self, wanted: &Self) -> bool {
+        self.kind == wanted.kind
+            && self.name == wanted.name
+            && self.table == wanted.table
+            && (self.sql == wanted.sql || projection::search::is_beneath(&wanted.name))
+    }
+}
+
+/// How an object differs from the wanted schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum State {
+    /// It does not exist, or an object of another kind has its name.
+    Missing,
+    /// Its SQL differs.
+    Changed,
+    /// No migration makes it: another program did.
+    Strange,
+}
+
+/// An object that differs from the wanted schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct Difference {
+    /// The wanted object. If it is strange, the object of the file.
+    pub object: Object,
+    pub state: State,
+}
+
+impl Difference {
+    /// Returns whether it is derived and so is recreated automatically.
+    fn is_mendable(&self) -> bool {
+        self.state != State::Strange && self.object.role() == Role::Derived
+    }
+}
+
+/// Returns every object that the migrations make, in their order.
+pub(super) fn wanted() -> Result<&'static [Object]> {
+    static WANTED: OnceLock<Vec<Object>> = OnceLock::new();
+    if let Some(wanted) = WANTED.get() {
+        return Ok(wanted);
+    }
+    let made = read(&migration::open_fresh()?)?;
+    Ok(WANTED.get_or_init(|| made))
+}
+
+/// Returns the wanted table called `name`, followed by its indexes.
+pub(super) fn statements(name: &str) -> Result<Vec<&'static Object>> {
+    let of_table = |object: &&Object| {
+        object.table == name && matches!(object.kind, ObjectKind::Table | ObjectKind::Index)
+    };
+    Ok(wanted()?.iter().filter(of_table).collect())
+}
+
+/// Returns a number that changes with every change of the schema.
+pub(in crate::store) fn cookie(db: &Connection) -> Result<i64> {
+    db.prepare_cached(COOKIE).and_then(|mut statement| statement.query_row([], |row| row.get(0))).doing(DOING)
+}
+
+/// Returns whether the file's schema is exactly what the migrations make. Costs one read of the schema.
+pub(in crate::store) fn is_as_made(db: &Connection) -> Result<bool> {
+    Ok(digest(&read(db)?).to_hex() == AS_MADE)
+}
+
+/// Returns a digest of all objects. It does not depend on their order.
+fn digest(objects: &[Object]) -> Digest {
+    let mut objects: Vec<&Object> = objects.iter().collect();
+    objects.sort_by_key(|object| (object.kind, &object.name));
+    let mut text = Vec::new();
+    for Object { kind, name, table, sql } in objects {
+        let sql = if projection::search::is_beneath(name) { "" } else { sql };
+        for part in [kind.as_str(), name, table, sql] {
+            text.extend_from_slice(part.as_bytes());
+            text.push(0);
+        }
+    }
+    Digest::of(&text)
+}
+
+/// Returns all differences of the file's schema from what the migrations make.
+pub(in crate::store) fn differences(db: &Connection) -> Result<Vec<Difference>> {
+    Ok(compare(wanted()?, &read(db)?))
+}
+
+/// Returns whether no derived object is missing or altered.
+///
+/// # Errors
+/// [`Error::LostTable`](crate::Error::LostTable) if a table is lost that cannot be recreated.
+pub(in crate::store) fn is_whole(db: &Connection) -> Result<bool> {
+    let differences = differences(db)?;
+    mend::refuse_lost_truth(&differences)?;
+    Ok(!differences.iter().any(Difference::is_mendable))
+}
+
+fn compare(wanted: &[Object], found: &[Object]) -> Vec<Difference> {
+    let known: HashMap<_, _> = found.iter().map(|object| (object.id(), object)).collect();
+    let mut differences = Vec::new();
+    for object in wanted {
+        let state = match known.get(&object.id()) {
+            Some(stored) if stored.is(object) => continue,
+            Some(stored) if stored.kind == object.kind => State::Changed,
+            Some(_) | None => State::Missing,
+        };
+        differences.push(Difference { object: object.clone(), state });
+    }
+    let ours: HashMap<_, _> = wanted.iter().map(|object| (object.id(), object)).collect();
+    for object in found.iter().filter(|object| !ours.contains_key(&object.id())) {
+        differences.push(Difference { object: object.clone(), state: State::Strange });
+    }
+    differences
+}
+
+/// Returns the objects of a file, in the order in which they were made. Leaves out the internal tables of the engine
+/// and of the migration runner, by their exact names.
+fn read(db: &Connection) -> Result<Vec<Object>> {
+    let mut statement = db.prepare_cached(OBJECTS).doing(DOING)?;
+    let mut rows = statement.query([]).doing(DOING)?;
+    let mut objects = Vec::new();
+    while let Some(row) = rows.next().doing(DOING)? {
+        let text = |column| -> rusqlite::Result<Option<String>> {
+            Ok(match row.get_ref(column)? {
+                ValueRef::Text(text) => Some(String::from_utf8_lossy(text).trim().to_owned()),
+                _ => None,
+            })
+        };
+        let (word, name, table, sql) = (|| Ok((text(0)?, text(1)?, text(2)?, text(3)?)))().doing(DOING)?;
+        let name = name.unwrap_or_default();
+        let Some(kind) = word.as_deref().and_then(ObjectKind::read) else { continue };
+        let is_engines = match kind {
+            // An index without SQL belongs to a constraint and is part of its table's statement.
+            ObjectKind::Index => sql.is_none(),
+            ObjectKind::Table => ENGINES.contains(&&*name) || name == HISTORY,
+            ObjectKind::View | ObjectKind::Trigger => false,
+        };
+        if !is_engines {
+            let object =
+                Object { kind, name, table: table.unwrap_or_default(), sql: sql.unwrap_or_default() };
+            objects.push(object);
+        }
+    }
+    Ok(objects)
+}
+
+/// An object that Annals recreates automatically if it is lost or altered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DerivedObject {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Its name.
+    pub name: String,
+    /// The table it belongs to. A table has its own name here.
+    pub table: String,
+}
+
+/// Returns every object that opening a file recreates if it is lost or altered, in the order of the migrations.
+///
+/// # Errors
+/// [`Error::Storage`](crate::Error::Storage) if no database can be made in memory.
+pub fn derived_objects() -> Result<Vec<DerivedObject>> {
+    let derived = wanted()?.iter().filter(|object| object.role() == Role::Derived);
+    Ok(derived
+        .map(|object| DerivedObject {
+            kind: object.kind,
+            name: object.name.clone(),
+            table: object.table.clone(),
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_matches_the_migrations() {
+        let made = digest(wanted().unwrap()).to_hex();
+        assert_eq!(
+            made, AS_MADE,
+            "the migrations make another schema: this is AS_MADE in src/store/derived/schema.rs now"
+        );
+        assert!(is_as_made(&migration::open_fresh().unwrap()).unwrap());
+    }
+
+    #[test]
+    fn any_difference_changes_the_digest() {
+        for sql in [
+            "DROP VIEW events",
+            "DROP INDEX tool_call_failed",
+            "DROP TRIGGER event_update_guard",
+            "CREATE TABLE theirs (x)",
+            "ALTER TABLE task ADD COLUMN more TEXT",
+        ] {
+            let db = migration::open_fresh().unwrap();
+            db.execute_batch(sql).unwrap();
+            assert!(!is_as_made(&db).unwrap(), "{sql}");
+            assert_eq!(differences(&db).unwrap().len(), 1, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Takes the write lock of the file. Waits for other processes, and always releases the lock.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::{Doing as _, is_busy};
+use crate::error::{Error, Result};
+
+thread_local! {
+    /// The time until which a statement on this thread may wait for a lock.
+    static LOCK_DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Sets how long the next statements on this thread may wait for a lock.
+pub(in crate::store) fn be_patient(patience: Duration) {
+    LOCK_DEADLINE.set(Some(Instant::now() + patience));
+}
+
+/// A write transaction. It is rolled back if it is dropped before [`Write::commit`].
+pub(in crate::store) struct Write<'a> {
+    db: &'a Connection,
+    open: bool,
+}
+
+impl<'a> Write<'a> {
+    /// Begins an IMMEDIATE transaction on a connection whose busy handler is [`wait`].
+    ///
+    /// All data read in it is the newest, and no other connection can write.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another process kept the lock for `patience`.
+    pub(in crate::store) fn begin(db: &'a Connection, patience: Duration) -> Result<Self> {
+        let began = Instant::now();
+        be_patient(patience);
+        let begun = db.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]));
+        match begun {
+            Ok(_) => Ok(Self { db, open: true }),
+            Err(error) if is_busy(&error) => Err(busy(began)),
+            Err(error) => Err(error).doing("beginning to write"),
+        }
+    }
+
+    /// Commits. When it returns, the changes are as durable as the store's options promise.
+    pub(in crate::store) fn commit(mut self) -> Result<()> {
+        let began = Instant::now();
+        match self.db.prepare_cached("COMMIT").and_then(|mut statement| statement.execute([])) {
+            Ok(_) => {
+                self.open = false;
+                Ok(())
+            }
+            Err(error) if is_busy(&error) => Err(busy(began)),
+            Err(error) => Err(error).doing("committing"),
+        }
+    }
+}
+
+impl std::ops::Deref for Write<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.db
+    }
+}
+
+impl Drop for Write<'_> {
+    fn drop(&mut self) {
+        // After some errors the engine has already rolled back. Then there is nothing left to undo.
+        if self.open && !self.db.is_autocommit() {
+            let _ = self.db.execute_batch("ROLLBACK");
+        }
+    }
+}
+
+/// Runs `work` within an open transaction. If it fails, its changes are undone, and the transaction continues.
+pub(in crate::store) fn all_or_nothing<T>(db: &Connection, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let run = |sql| db.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
+    run("SAVEPOINT request").doing("beginning a batch")?;
+    match work() {
+        Ok(value) => {
+            run("RELEASE request").doing("ending a batch")?;
+            Ok(value)
+        }
+        Err(error) => {
+            // If the engine has rolled back everything itself, the savepoint no longer exists.
+            if !db.is_autocommit() {
+                run("ROLLBACK TO request").doing("undoing a batch")?;
+                run("RELEASE request").doing("undoing a batch")?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Returns the error of a caller that has waited since `began`.
+pub(in crate::store) fn busy(began: Instant) -> Error {
+    Error::Busy { waited_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX) }
+}
+
+/// Waits a short random time, which grows with each attempt. Returns whether to try again.
+///
+/// SQLite's own busy handler waits up to 100 ms and lets one process starve another.
+pub(in crate::store) fn wait(attempt: i32) -> bool {
+    let deadline = LOCK_DEADLINE.get();
+    if deadline.is_none_or(|deadline| Instant::now() >= deadline) {
+        return false;
+    }
+    let ceiling_us = 100_u64 << attempt.clamp(0, 6);
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let jitter = clock.map_or(0, |now| u64::from(now.subsec_nanos())) ^ u64::from(std::process::id());
+    std::thread::sleep(Duration::from_micros(ceiling_us / 2 + jitter % (ceiling_us / 2)));
+    true
+}

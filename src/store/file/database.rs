@@ -1,0 +1,260 @@
+//! Opens the file: checks whether it is an Annals file, checks its schema, and sets up every connection.
+//!
+//! A file of another program, or of a newer Annals, is rejected before anything is written to it.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::checkpoint;
+use super::place::{self, Place};
+use crate::error::{Error, Result};
+use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, set_up};
+use crate::store::derived::schema;
+use crate::store::engine::{Doing as _, heap, is_busy, transaction, translate};
+use crate::store::options::{Actor, Durability, Options};
+use crate::store::table::log;
+
+/// The `PRAGMA application_id` of an Annals file: "ANLS".
+pub const APPLICATION_ID: i32 = 0x414e_4c53;
+
+/// The usual setting of `secure_delete`: freed space is overwritten only if that needs no additional write.
+pub(in crate::store) const OVERWRITING: &str = "FAST";
+
+/// The oldest SQLite without the WAL-reset bug, which corrupts a file with two connections
+/// (release notes of SQLite 3.51.3, 2026-03-13).
+const ENGINE_MIN: (i32, &str) = (3_051_003, "3.51.3");
+
+/// Opens the connection that writes. Creates or upgrades the schema.
+pub(in crate::store) fn open_writer(place: &Place, options: &Options) -> Result<Connection> {
+    open_or_upgrade(place, options).map(|(db, _)| db)
+}
+
+/// Does the same as `open_writer`, and also returns the old schema version if the file was upgraded.
+pub(in crate::store) fn open_or_upgrade(
+    place: &Place,
+    options: &Options,
+) -> Result<(Connection, Option<u32>)> {
+    refuse_unsafe_engine()?;
+    if let Place::File(path) = place {
+        place::prepare(path, options.create)?;
+    }
+    let began = Instant::now();
+    loop {
+        match try_open_writer(place, options) {
+            Err(Error::Storage { source, .. }) if source.downcast_ref().is_some_and(is_busy) => {
+                // Another process is creating or upgrading the file right now.
+                if began.elapsed() >= options.busy_timeout {
+                    return Err(transaction::busy(began));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Option<u32>)> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut db = connect(place, &place.uri(""), flags)?;
+    db.busy_timeout(options.busy_timeout).doing("opening the database")?;
+    // Closing a connection moves what a crash has left in the log into the file. This must not happen to the file of
+    // another program, so it is off until the file is recognised.
+    let keeps_log = has_log(place);
+    let keep_log = |keep| db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
+    keep_log(keeps_log).doing("opening the database")?;
+    let known = recognise(&db, place)?;
+    keep_log(false).doing("opening the database")?;
+    if db.is_readonly("main").doing("opening the database")? {
+        return Err(Error::ReadOnly { path: place.path() });
+    }
+    if known == 0 {
+        db.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID};"))
+            .doing("creating the database")?;
+    }
+    set_up(&db, &options.actor)?;
+    let journal: String = db
+        .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+        .doing("turning on the write-ahead log")?;
+    if matches!(place, Place::File(_)) && journal != "wal" {
+        return Err(Error::CannotOpen {
+            path: place.path(),
+            what: format!("its file system has no shared memory (journal mode {journal})"),
+        });
+    }
+    let synchronous = match options.durability {
+        Durability::Full => "FULL",
+        Durability::Normal => "NORMAL",
+    };
+    // A larger cache costs more than it saves: after every append that split a page of an index, SQLite checks
+    // every page in the cache. `cache_spill` lets the changes of a large transaction stay in memory.
+    db.execute_batch(&format!(
+        "PRAGMA synchronous = {synchronous}; PRAGMA secure_delete = {OVERWRITING}; PRAGMA fullfsync = ON;
+         PRAGMA checkpoint_fullfsync = ON;
+         PRAGMA cache_size = -4096; PRAGMA cache_spill = 4096; PRAGMA temp_store = MEMORY;
+         PRAGMA journal_size_limit = {};",
+        checkpoint::Bounds::new(options.write_log_bytes_max).bytes_kept()
+    ))
+    .doing("setting up the database")?;
+    if known < SCHEMA_VERSION {
+        migrate(&mut db)?;
+    }
+    if let Err(error) = log::carry_guards(&db) {
+        // If a guarded table is missing, that is the error to report.
+        schema::is_whole(&db)?;
+        return Err(error);
+    }
+    db.wal_hook(Some(checkpoint::note));
+    db.busy_handler(Some(transaction::wait)).doing("setting up the database")?;
+    Ok((db, (1..SCHEMA_VERSION).contains(&known).then_some(known)))
+}
+
+/// Opens a connection that only reads, to a file of any schema that this program knows.
+///
+/// Also returns the schema version: 0 for an empty file.
+pub(in crate::store) fn open_as_it_is(place: &Place) -> Result<(Connection, u32)> {
+    refuse_unsafe_engine()?;
+    if let Place::File(path) = place {
+        place::prepare(path, false)?;
+    }
+    let db = connect(place, &place.uri("?mode=ro"), READER_FLAGS)?;
+    let found = recognise(&db, place)?;
+    Ok((db, found))
+}
+
+/// The flags of a connection that only reads.
+pub(in crate::store) const READER_FLAGS: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_URI).union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+/// The parameters for a file that no process changes while it is open.
+const UNCHANGING: &str = "?mode=ro&immutable=1";
+
+/// Returns whether this URI opens a file as one that no process changes.
+pub(in crate::store) fn is_unchanging(uri: &str) -> bool {
+    uri.ends_with(UNCHANGING)
+}
+
+/// Checks that the file can be read and has the current schema. Returns the URI to open it with.
+pub(in crate::store) fn reader_uri(place: &Place) -> Result<String> {
+    refuse_unsafe_engine()?;
+    if let Place::File(path) = place {
+        place::prepare(path, false)?;
+    }
+    let mut uri = place.uri("?mode=ro");
+    let mut found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
+    if matches!(found, Err(Error::CannotOpen { .. } | Error::ReadOnly { .. })) && !has_log(place) {
+        // No process can write here and there is no write-ahead log, so the file alone is complete.
+        uri = place.uri(UNCHANGING);
+        found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
+    }
+    match found? {
+        SCHEMA_VERSION => Ok(uri),
+        0 => Err(Error::ForeignFile { path: place.path(), what: "an empty file".into() }),
+        found => Err(Error::OlderFile { path: place.path(), found, known: SCHEMA_VERSION }),
+    }
+}
+
+/// Returns whether there is a write-ahead log beside the file that is not empty.
+fn has_log(place: &Place) -> bool {
+    let Place::File(path) = place else { return false };
+    let mut log = path.clone().into_os_string();
+    log.push("-wal");
+    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+}
+
+/// Sets up a connection of the reader pool.
+pub(in crate::store) fn set_up_reader(db: &mut Connection, options: &Options) -> rusqlite::Result<()> {
+    #[cfg(test)]
+    crate::store::plans::note(db);
+    db.busy_timeout(options.busy_timeout)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    keep_plans(db)?;
+    db.set_prepared_statement_cache_capacity(64);
+    db.execute_batch(
+        "PRAGMA query_only = ON; PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON;
+         PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;
+         PRAGMA cache_size = -8192;",
+    )
+}
+
+/// Sets up a connection that compares the file with temporary tables. It may write these tables.
+pub(in crate::store) fn set_up_comparison(db: &Connection, options: &Options) -> rusqlite::Result<()> {
+    db.busy_timeout(options.busy_timeout)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    db.set_prepared_statement_cache_capacity(64);
+    db.execute_batch(
+        "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA cache_size = -8192;",
+    )
+}
+
+/// Undoes what a panic has left on a connection that writes: a transaction, temporary tables, settings.
+///
+/// An error is ignored here. It occurs again, and is reported, when the connection is used next.
+pub(in crate::store) fn undo(db: &Connection, actor: &Actor) {
+    if !db.is_autocommit() {
+        let _ = db.execute_batch("ROLLBACK");
+    }
+    // A change of `temp_store` deletes all temporary tables.
+    let _ = db.execute_batch("PRAGMA temp_store = FILE; PRAGMA temp_store = MEMORY;");
+    let _ = set_up(db, actor).and_then(|()| log::keep_guards(db));
+}
+
+fn connect(place: &Place, uri: &str, flags: OpenFlags) -> Result<Connection> {
+    Connection::open_with_flags(uri, flags).map_err(|error| refusal(error, place))
+}
+
+/// Returns the schema version of the file: 0 if it is empty.
+fn recognise(db: &Connection, place: &Place) -> Result<u32> {
+    let read = |pragma: &str| db.query_row(pragma, [], |row| row.get::<_, i64>(0));
+    let look = || {
+        // All values are read in one snapshot, because another process may be creating the file right now.
+        let snapshot = db.unchecked_transaction()?;
+        let seen = (
+            read("PRAGMA application_id")?,
+            read("PRAGMA user_version")?,
+            read("SELECT count(*) FROM sqlite_schema")?,
+        );
+        snapshot.finish()?;
+        Ok(seen)
+    };
+    let (application, version, objects) = look().map_err(|error| refusal(error, place))?;
+    if application == 0 && objects == 0 {
+        return Ok(0);
+    }
+    if application != i64::from(APPLICATION_ID) {
+        let what = format!("an SQLite database of another program (application id {application:#x})");
+        return Err(Error::ForeignFile { path: place.path(), what });
+    }
+    let found = u32::try_from(version).unwrap_or(u32::MAX);
+    if found > SCHEMA_VERSION {
+        return Err(Error::NewerFile { path: place.path(), found, known: SCHEMA_VERSION });
+    }
+    Ok(found)
+}
+
+/// Translates an engine error that occurred while a file was opened.
+pub(in crate::store) fn refusal(error: rusqlite::Error, place: &Place) -> Error {
+    use rusqlite::ErrorCode as Code;
+    let path = place.path();
+    match error.sqlite_error_code() {
+        Some(Code::NotADatabase) => Error::ForeignFile { path, what: "not an SQLite database".into() },
+        Some(Code::CannotOpen | Code::PermissionDenied) => Error::CannotOpen {
+            path,
+            what: format!("{error}; check that you may read the file and its folder"),
+        },
+        Some(Code::ReadOnly) => Error::ReadOnly { path },
+        _ => translate(error, "opening the database"),
+    }
+}
+
+fn refuse_unsafe_engine() -> Result<()> {
+    heap::install();
+    if rusqlite::version_number() < ENGINE_MIN.0 {
+        return Err(Error::UnsafeEngine { found: rusqlite::version(), needed: ENGINE_MIN.1 });
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Reports how long the write-ahead log is, and which readers keep it from restarting at its beginning.
+
+use crate::ids::Timestamp;
+use crate::store::Store;
+
+/// The read locks that keep the log from restarting: bytes of the shared memory. A reader holds the first lock if the
+/// whole log was already moved into the file when it began. Until it ends, no more frames may be moved there.
+///
+/// Source: SQLite's `wal.c`, `WALINDEX_LOCK_OFFSET` (120) and `WAL_READ_LOCK(I)` (3 + I), I from 0 to 4.
+const READ_LOCKS: std::ops::RangeInclusive<u64> = 123..=127;
+
+/// The state of the write-ahead log.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WriteLog {
+    /// The size of the log in bytes.
+    pub bytes: u64,
+    /// The size at which a writer waits for readers, in bytes. One transaction can exceed it.
+    pub bytes_max: u64,
+    /// Since when a reader has kept the log from restarting. Only a store that writes to the log notices it.
+    pub pinned_since: Option<Timestamp>,
+    /// The processes that read from the log now. Only filled if the log is pinned, and only on Linux.
+    pub readers: Vec<LogReader>,
+}
+
+impl WriteLog {
+    /// Returns whether a reader makes the log longer than it should be.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.pinned_since.is_some() || self.bytes > self.bytes_max.saturating_add(self.bytes_max / 4)
+    }
+
+    /// Returns a warning for the operator. `None` unless a reader pins the log.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        if !self.is_pinned() {
+            return None;
+        }
+        let since = self.pinned_since.map(|since| format!(" since {since}")).unwrap_or_default();
+        let who: Vec<String> = self.readers.iter().map(LogReader::describe).collect();
+        let who = if who.is_empty() {
+            "a reader has not ended".to_owned()
+        } else {
+            format!("{} still {} from it", who.join(" and "), if who.len() == 1 { "reads" } else { "read" })
+        };
+        Some(format!(
+            "the write-ahead log has {} MiB (limit {} MiB) and cannot restart{since}: {who}; it grows until the \
+             reader ends",
+            self.bytes >> 20,
+            self.bytes_max >> 20,
+        ))
+    }
+}
+
+/// A process that reads from the write-ahead log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogReader {
+    /// The id of the process.
+    pub process: u32,
+    /// The name of its program, if the system reports it.
+    pub name: Option<String>,
+    /// Whether it is this process.
+    pub is_this: bool,
+}
+
+impl LogReader {
+    fn describe(&self) -> String {
+        match (&self.name, self.is_this) {
+            (_, true) => format!("this process ({})", self.process),
+            (Some(name), false) => format!("process {} ({name})", self.process),
+            (None, false) => format!("process {}", self.process),
+        }
+    }
+}
+
+impl Store {
+    /// Returns the state of the write-ahead log. All fields are empty for a store in memory.
+    #[must_use]
+    pub fn write_log(&self) -> WriteLog {
+        let presence = &self.0.presence;
+        let Some(path) = presence.log() else { return WriteLog::default() };
+        let mut log = WriteLog {
+            bytes: std::fs::metadata(path).map_or(0, |log| log.len()),
+            bytes_max: self.0.options.write_log_bytes_max,
+            pinned_since: self.0.writer.as_ref().and_then(|writer| writer.pinned_since()),
+            readers: Vec::new(),
+        };
+        if log.is_pinned()
+            && let Some(shared) = presence.shared_memory()
+        {
+            log.readers = readers(shared);
+        }
+        log
+    }
+}
+
+/// Returns the processes that hold a read lock in the shared memory with this inode number.
+///
+/// It reads the system's list of locks. To open and close the shared memory would release this process's own locks.
+#[cfg(target_os = "linux")]
+fn readers(shared: u64) -> Vec<LogReader> {
+    let Ok(locks) = std::fs::read_to_string("/proc/locks") else { return Vec::new() };
+    let name = |process| {
+        let name = std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+        Some(name.trim().replace(char::is_control, "?"))
+    };
+    let reader = |process| LogReader { process, name: name(process), is_this: process == std::process::id() };
+    holders(&locks, shared).into_iter().map(reader).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn readers(_shared: u64) -> Vec<LogReader> {
+    Vec::new()
+}
+
+/// Returns the processes with a lock on the bytes of [`READ_LOCKS`], from the text of `/proc/locks`.
+///
+/// Source: proc(5): number, kind, mode, access, process, device and number of the file, first and last byte.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+fn holders(locks: &str, shared: u64) -> Vec<u32> {
+    let holder = |line: &str| -> Option<u32> {
+        // A process that waits for a lock has an arrow after the number. It does not hold the lock and does not match.
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "POSIX" | "OFDLCK", _, _, process, file, first, last] = words[..] else { return None };
+        let number: u64 = file.rsplit(':').next()?.parse().ok()?;
+        let first: u64 = first.parse().ok()?;
+        let last = last.parse().unwrap_or(u64::MAX);
+        let overlaps = first <= *READ_LOCKS.end() && last >= *READ_LOCKS.start();
+        (number == shared && overlaps).then(|| process.parse().ok()).flatten()
+    };
+    let mut holders: Vec<u32> = locks.lines().filter_map(holder).collect();
+    holders.sort_unstable();
+    holders.dedup();
+    holders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holders_of_read_locks_are_read_from_the_systems_list() {
+        let locks = "1: POSIX  ADVISORY  READ  4242 fd:01:77 124 124\n\
+                     2: POSIX  ADVISORY  READ  4242 fd:01:77 128 128\n\
+                     3: POSIX  ADVISORY  READ  17 fd:01:77 122 122\n\
+                     4: POSIX  ADVISORY  READ  18 fd:01:78 125 125\n\
+                     5: POSIX  ADVISORY  WRITE 19 fd:01:77 120 120\n\
+                     5: -> POSIX  ADVISORY  READ 20 fd:01:77 125 125\n\
+                     6: FLOCK  ADVISORY  WRITE 21 fd:01:77 0 EOF\n\
+                     7: POSIX  ADVISORY  READ  4243 fd:01:77 127 127\n\
+                     8: POSIX  ADVISORY  READ  4244 fd:01:77 123 123\n";
+        assert_eq!(holders(locks, 77), [4242, 4243, 4244]);
+    }
+
+    #[test]
+    fn a_warning_names_the_reader_and_the_sizes() {
+        let reader = LogReader { process: 7, name: Some("sqlite3".into()), is_this: false };
+        let log = WriteLog {
+            bytes: 512 << 20,
+            bytes_max: 256 << 20,
+            pinned_since: Some(Timestamp(0)),
+            readers: vec![reader],
+        };
+        let warning = log.warning().expect("it is pinned");
+        assert!(
+            warning.contains("512 MiB") && warning.contains("256") && warning.contains("process 7 (sqlite3)")
+        );
+        assert_eq!(WriteLog { bytes: 300 << 20, pinned_since: None, ..log }.warning(), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! Cuts a file back to an earlier point.
+//!
+//! Everything later is removed. The catalogue, base states and HEADs are rebuilt from the rest. Titles and the records
+//! of an import have no history, so they stay as they are.
+
+use rusqlite::Connection;
+
+use crate::error::Result;
+use crate::ids::{ConversationId, Position, Timestamp};
+use crate::store::derived::projection;
+use crate::store::derived::projection::catalogue::{Replayed, replay};
+use crate::store::engine::Doing as _;
+use crate::store::maintenance::delete;
+use crate::store::options::Actor;
+use crate::store::read::subscription;
+use crate::store::table::admin::{self, ActKind, NewAct};
+use crate::store::table::catalogue::{self, Entry};
+use crate::store::table::{archive, base_state, change, log, origin};
+
+const AFTER: &str = "SELECT min(position) - 1 FROM event WHERE recorded_at > ?1";
+const LENGTHS: &str = "SELECT c.key, c.id, (SELECT count(*) FROM event AS e WHERE e.conversation = c.key \
+     AND e.position <= ?1) FROM conversation AS c ORDER BY c.key";
+
+const DOING: &str = "cutting off what came later";
+
+/// The point after which everything is removed.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cut<'a> {
+    /// After a position.
+    Position(Position),
+    /// After the events, and the changes of base states, that were recorded by a time.
+    Time(Timestamp),
+    /// After the first `length` events of one conversation.
+    Conversation { id: &'a ConversationId, length: u64 },
+}
+
+/// Removes everything after a point. Returns the number of events removed. Runs within a transaction.
+pub(super) fn cut(db: &Connection, at: &Cut<'_>, actor: &Actor) -> Result<u64> {
+    let (position, until) = match at {
+        Cut::Position(position) => (*position, None),
+        Cut::Time(time) => {
+            // The cut is before the first later event, because events copied from another file may have older times.
+            let first: Option<i64> = db.query_row(AFTER, [time.0], |row| row.get(0)).doing(DOING)?;
+            let position = first.map_or(log::head(db)?, |position| Position(position.cast_unsigned()));
+            (position, Some(*time))
+        }
+        Cut::Conversation { id, length } => {
+            return cut_conversation(db, catalogue::key(db, id)?, id, *length, None);
+        }
+    };
+    let conversations: Vec<(i64, String, i64)> = db
+        .prepare(LENGTHS)
+        .and_then(|mut statement| {
+            let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+            statement.query_map([position.0.cast_signed()], row)?.collect()
+        })
+        .doing(DOING)?;
+    let mut events = 0;
+    for (key, id, length) in conversations {
+        let id = ConversationId::new(&id)?;
+        events += cut_conversation(db, key, &id, length.cast_unsigned(), until)?;
+    }
+    subscription::cut(db, position)?;
+    let before = log::found_anew(db, position)?;
+    let detail = serde_json::json!({ "store": before, "position": position.0, "events_cut": events });
+    let act = NewAct { act: ActKind::Restore, conversation: None, reason: None, detail, receipts: &[] };
+    admin::write(db, actor, &act, Timestamp::now())?;
+    Ok(events)
+}
+
+/// Cuts one conversation after `length` events, and its other changes after `until`.
+///
+/// Returns the number of events removed. The conversation is deleted if it loses all of its events.
+fn cut_conversation(
+    db: &Connection,
+    key: i64,
+    id: &ConversationId,
+    length: u64,
+    until: Option<Timestamp>,
+) -> Result<u64> {
+    let Some(entry) = Entry::load(db, id)? else { return Ok(0) };
+    let gone = entry.event_count.saturating_sub(length);
+    if gone > 0 {
+        projection::start_over(db)?;
+    }
+    if length == 0 && gone > 0 {
+        delete::take_out(db, id)?;
+        return Ok(gone);
+    }
+    change::taken_back(db, key, || shorten(db, key, &entry, length, until))
+}
+
+/// Cuts one conversation that is not deleted. Returns the number of events removed.
+fn shorten(db: &Connection, key: i64, entry: &Entry, length: u64, until: Option<Timestamp>) -> Result<u64> {
+    log::permit(db, "restore")?;
+    origin::cut(db, key, length)?;
+    archive::cut(db, key, length)?;
+    let cut = log::cut(db, key, length)?;
+    let changed = base_state::history::cut(db, key, length, until)?;
+    log::forbid(db)?;
+    if cut > 0 || changed {
+        let Replayed { entry: replayed, moved, imported } = replay(db, entry)?;
+        let status = base_state::told_status(db, key)?;
+        catalogue::put_back(db, entry, replayed, status, imported.is_some())?;
+        base_state::history::put_head_back(db, key, moved, imported, length)?;
+    }
+    Ok(cut)
+}

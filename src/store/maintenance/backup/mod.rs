@@ -1,0 +1,191 @@
+//! Backs up the file while it is in use, at once or part by part as it grows, and restores it.
+//!
+//! A copy shows the file at one time (`VACUUM INTO`) and is checked before it gets its name. A later backup writes
+//! only what has changed: a part (`part.rs`) holds the rows that are new. It is applied to a copy (`apply.rs`), or
+//! kept in a folder (`folder.rs`) for a later restore (`restore.rs`), to any point (`cut.rs`).
+//! Derived tables are not backed up. They are rebuilt from the log.
+
+mod apply;
+mod cut;
+mod folder;
+mod follow;
+mod mark;
+mod part;
+mod restore;
+mod tables;
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
+
+use crate::error::{Error, Result};
+use crate::ids::Position;
+use crate::store::Store;
+use crate::store::derived::migration::SCHEMA_VERSION;
+use crate::store::engine::{Doing as _, damage};
+use crate::store::file::place::{self, Place};
+use crate::store::table::log;
+
+pub use folder::BackupFile;
+pub use follow::{BackupFolder, BackupStep, Changes};
+pub use restore::{Moment, Restoration, Restored};
+
+/// The content of a backup, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackupReport {
+    /// The newest position.
+    pub head: Position,
+    /// The number of conversations.
+    pub conversations: u64,
+    /// The number of events.
+    pub events: u64,
+    /// The file's size in bytes.
+    pub bytes: u64,
+}
+
+pub(super) const COUNTS: &str = "SELECT count(*), coalesce(sum(event_count), 0) FROM conversation";
+const TORN: &str = "SELECT id FROM conversation AS c WHERE event_count <> 0 AND NOT EXISTS (SELECT 1 FROM event \
+     WHERE conversation = c.key AND sequence = c.event_count - 1 AND hash = c.head_hash) LIMIT 1";
+
+impl Store {
+    /// Copies everything that is committed now to a new file at `to`. Writers and readers continue meanwhile.
+    ///
+    /// The copy is written to a temporary name in the same folder, opened and checked (structure, counts and every
+    /// conversation's head hash) and synced. Only then does it get its name. It has no free pages, so it holds no
+    /// deleted content.
+    ///
+    /// # Errors
+    /// [`Error::WouldOverwrite`] if `to` exists, [`Error::CannotOpen`] if the copy cannot be
+    /// written, [`Error::DiskFull`], [`Error::Corrupt`] if the copy fails its check.
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
+        let mut report = None;
+        write_beside(to.as_ref(), |partial| {
+            report = Some(self.copy_to(partial)?);
+            Ok(())
+        })?;
+        report.ok_or_else(|| Error::Corrupt { what: "the backup was not written".into() })
+    }
+
+    fn copy_to(&self, partial: &Path) -> Result<BackupReport> {
+        // The copy has its own connection, because it takes long and the pool's and the writer's must stay free.
+        let to = partial.to_str().unwrap_or_default();
+        match &self.0.place {
+            Place::File(_) => {
+                let source = self.0.watch.connect().doing("backing up")?;
+                source.execute("VACUUM INTO ?1", [to]).doing("backing up")?;
+            }
+            memory @ Place::Memory(_) => {
+                // A connection to the memory database would also put the copy's file in memory. This one does not.
+                let source = Connection::open_in_memory().doing("backing up")?;
+                source.execute("ATTACH ?1 AS source", [memory.uri("")]).doing("backing up")?;
+                source.execute("VACUUM source INTO ?1", [to]).doing("backing up")?;
+            }
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let copy = Connection::open_with_flags(partial, flags).doing("checking the backup")?;
+        let report = check(&copy, partial);
+        copy.close().map_err(|(_, error)| error).doing("checking the backup")?;
+        report
+    }
+}
+
+/// Checks a copy: its structure, its schema, and that every conversation ends with the event that the catalogue names.
+fn check(copy: &Connection, path: &Path) -> Result<BackupReport> {
+    let doing = "checking the backup";
+    let unsound = |what: String| Error::Corrupt { what: format!("the backup is not sound: {what}") };
+    if let [wrong, ..] = &*damage(copy, "PRAGMA quick_check(1)", doing)? {
+        return Err(unsound(wrong.clone()));
+    }
+    let schema: u32 = copy.query_row("PRAGMA user_version", [], |row| row.get(0)).doing(doing)?;
+    if schema != SCHEMA_VERSION {
+        return Err(unsound(format!("schema {schema}")));
+    }
+    let torn: Option<String> = copy.query_row(TORN, [], |row| row.get(0)).optional().doing(doing)?;
+    if let Some(conversation) = torn {
+        return Err(unsound(format!("conversation {conversation} is not whole")));
+    }
+    let (conversations, events): (i64, i64) =
+        copy.query_row(COUNTS, [], |row| Ok((row.get(0)?, row.get(1)?))).doing(doing)?;
+    let bytes = std::fs::metadata(path).map_err(Error::io("reading", path))?.len();
+    Ok(BackupReport {
+        head: log::head(copy)?,
+        conversations: conversations.cast_unsigned(),
+        events: events.cast_unsigned(),
+        bytes,
+    })
+}
+
+/// Calls `write` to fill a private file beside `to`. If that succeeds, the file is synced and renamed to `to`.
+///
+/// # Errors
+/// [`Error::WouldOverwrite`] if `to` exists, [`Error::CannotOpen`], and any error of `write`.
+pub(super) fn write_beside(to: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    if to.exists() {
+        return Err(Error::WouldOverwrite { path: to.to_owned() });
+    }
+    let partial = partial(to)?;
+    place::prepare(&partial, true)?;
+    let done = write(&partial).and_then(|()| {
+        sync(&partial)?;
+        give_name(&partial, to)?;
+        sync(to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+    });
+    if done.is_err() {
+        discard(&partial);
+    }
+    done
+}
+
+/// Deletes an unfinished file, and the engine's files beside it that a failure may have left.
+fn discard(partial: &Path) {
+    for path in beside(partial).chain([partial.to_owned()]) {
+        // The caller reports its own failure. An error of this deletion is ignored.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Returns the paths of the files that the engine may keep beside a file.
+fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
+    BESIDE.iter().map(move |ending| {
+        let mut path = path.as_os_str().to_owned();
+        path.push(ending);
+        path.into()
+    })
+}
+
+/// Returns the path of an unfinished file, in the same folder as its final path.
+fn partial(to: &Path) -> Result<PathBuf> {
+    let name = to
+        .file_name()
+        .ok_or_else(|| Error::CannotOpen { path: to.to_owned(), what: "it names no file".into() })?;
+    let mut partial = std::ffi::OsString::from(".");
+    partial.push(name);
+    partial.push(format!(".{}{PARTIAL}", uuid::Uuid::new_v4().simple()));
+    Ok(to.with_file_name(partial))
+}
+
+/// The end of the name of an unfinished file.
+const PARTIAL: &str = ".partial";
+
+/// The ends of the names of the files that the engine keeps beside a file.
+const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
+
+/// Returns whether this is the name of an unfinished file, or of a file that the engine kept beside one.
+fn is_partial(name: &str) -> bool {
+    let of = BESIDE.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    of.starts_with('.') && of.ends_with(PARTIAL)
+}
+
+/// Gives a file its final name, unless a file has that name by now: a plain rename would overwrite it.
+fn give_name(partial: &Path, to: &Path) -> Result<()> {
+    match std::fs::hard_link(partial, to) {
+        Ok(()) => std::fs::remove_file(partial).map_err(Error::io("naming the backup", to)),
+        Err(_) if to.exists() => Err(Error::WouldOverwrite { path: to.to_owned() }),
+        // Some file systems have no hard links.
+        Err(_) => std::fs::rename(partial, to).map_err(Error::io("naming the backup", to)),
+    }
+}
+
+fn sync(path: &Path) -> Result<()> {
+    std::fs::File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("syncing", path))
+}

@@ -1,0 +1,307 @@
+//! Verifies that the log is as it was written: its chains, sequences, columns, catalogue and attachments.
+
+mod chain;
+mod changes;
+mod diagnosis;
+mod projections;
+mod row;
+mod schema;
+mod whole;
+mod workers;
+
+pub use whole::VerifyStep;
+
+use std::io::Read as _;
+
+use rusqlite::{Connection, MAIN_DB, Row, params};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::Result;
+use crate::ids::{ConversationId, Sequence, Timestamp};
+use crate::store::Store;
+use crate::store::derived::projection;
+use crate::store::engine::{Doing as _, is_damage, translate};
+use crate::store::table::{admin, catalogue, change, log};
+use changes::told;
+
+const CONVERSATIONS: &str = "SELECT key, id FROM conversation WHERE ?1 IS NULL OR id = ?1 ORDER BY key";
+const BLOBS: &str = "SELECT b.key, b.digest, c.id, a.path FROM attachment AS a JOIN blob AS b ON b.key = a.blob \
+     JOIN conversation AS c ON c.key = a.conversation WHERE b.key > ?1 AND (?2 IS NULL OR c.id = ?2) \
+     ORDER BY b.key LIMIT 1";
+const LOST_BLOBS: &str = "SELECT c.id, a.path FROM attachment AS a JOIN conversation AS c ON c.key = a.conversation \
+     WHERE (?1 IS NULL OR c.id = ?1) AND NOT EXISTS (SELECT 1 FROM blob WHERE key = a.blob) ORDER BY c.key, a.path";
+
+const NEXT_BLOB: &str = "SELECT min(blob) FROM attachment WHERE blob > ?1";
+
+/// Checks for stray rows, which no code reads and no code should have written: statements that count them, and texts
+/// for the findings.
+const STRAY: &[(&str, &str)] = &[
+    ("SELECT count(*) FROM log WHERE one <> 1", "rows of the table log do not belong there"),
+    (
+        "SELECT count(*) FROM (SELECT act FROM admin_receipt GROUP BY act HAVING max(place) <> count(*) - 1)",
+        "acts of the administrative log have missing or wrongly numbered receipts",
+    ),
+    (
+        "SELECT count(*) FROM event_file WHERE position NOT IN (SELECT position FROM event)",
+        "file names belong to events that do not exist",
+    ),
+    (
+        "SELECT count(*) FROM archived_payload AS p WHERE NOT EXISTS (SELECT 1 FROM event AS e \
+         WHERE e.position = p.position AND e.payload = '{\"annals\":\"archived\"}')",
+        "archived payloads belong to events that are not archived",
+    ),
+];
+
+/// A difference from what was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The conversation. `None` if the finding concerns the whole file.
+    pub conversation: Option<ConversationId>,
+    /// The event. `None` if the finding does not concern a single event.
+    pub sequence: Option<Sequence>,
+    /// The finding and its meaning, in words.
+    pub what: String,
+}
+
+/// The result of a verification.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verification {
+    /// The number of checked conversations.
+    pub conversations: u64,
+    /// The number of checked events.
+    pub events: u64,
+    /// The number of checked payload bytes.
+    pub payload_bytes: u64,
+    /// The number of redacted events. Their stored digests stand for the original payloads.
+    pub redacted: u64,
+    /// The number of checked changes of the data beside the events.
+    pub changes: u64,
+    /// The time since which the chains of changes cover the file. `None` if they cover it since it was made.
+    pub changes_since: Option<Timestamp>,
+    /// The number of checked contents of attachments. A content that several attachments share counts once.
+    pub attachments: u64,
+    /// The number of findings that are damage: data cannot be read, or the structure of the file is damaged.
+    pub damaged: u64,
+    /// The differences from what was written. Empty if there are none.
+    pub findings: Vec<Finding>,
+    /// Data that is as it was written, but is not correct, such as an event whose parent is missing. An import accepts
+    /// damaged conversations as they are.
+    pub notes: Vec<Finding>,
+}
+
+impl Verification {
+    /// Adds the result of another part of the verification.
+    fn add(&mut self, part: Self) {
+        self.conversations += part.conversations;
+        self.events += part.events;
+        self.payload_bytes += part.payload_bytes;
+        self.redacted += part.redacted;
+        self.changes += part.changes;
+        self.attachments += part.attachments;
+        self.damaged += part.damaged;
+        self.findings.extend(part.findings);
+        self.notes.extend(part.notes);
+    }
+
+    /// Adds a finding about the whole file.
+    fn of_the_file(&mut self, what: String) {
+        self.findings.push(Finding { conversation: None, sequence: None, what });
+    }
+
+    /// Returns the value that was read. If reading `what` met damage, adds a finding and returns `None`.
+    fn bear<T>(&mut self, what: &str, read: Result<T>) -> Result<Option<T>> {
+        match read {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if is_damage(&error) => {
+                self.damaged += 1;
+                self.of_the_file(format!("{what} cannot be read: {}", told(&error)));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The progress of a verification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerifyProgress {
+    /// Events checked so far.
+    pub events: u64,
+    /// Payload bytes checked so far.
+    pub payload_bytes: u64,
+}
+
+impl Store {
+    /// Checks one conversation or all of them.
+    ///
+    /// Checks that each event's hash follows from its payload and the hash before, that sequences are dense and
+    /// positions ascend, that columns agree with payloads, that the catalogue and HEAD follow from the events, the base
+    /// state and its history, that the data beside the events agrees with its chain of changes, and that attachments
+    /// match their digests. For all conversations, it also checks that the log's guards exist, that no event belongs to
+    /// an unknown conversation, and that no projection is ahead of the log. At most four threads check conversations.
+    /// Findings are in the catalogue's order.
+    ///
+    /// The chains prove that none of their entries was changed, unless everything after it was rewritten too.
+    /// `docs/tamper-evidence.md` describes what they cannot prove. [`Store::verify_whole`] also runs the engine's own
+    /// check and compares derived data.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), and any read error. Damage is not an error, but a
+    /// [`Finding`].
+    pub fn verify(
+        &self,
+        conversation: Option<&ConversationId>,
+        progress: &mut dyn FnMut(VerifyProgress),
+    ) -> Result<Verification> {
+        if let Some(conversation) = conversation {
+            self.read(|db| catalogue::key(db, conversation))?;
+        }
+        let only = conversation.map(ConversationId::as_str);
+        let mut seen = Verification::default();
+        let listed = self.read(|db| conversations(db, only));
+        let mut conversations = Vec::new();
+        for (key, id) in seen.bear("the catalogue", listed)?.unwrap_or_default() {
+            match ConversationId::new(&id) {
+                Ok(id) => conversations.push((key, id)),
+                Err(fault) => {
+                    seen.of_the_file(format!("the conversation with key {key} has no valid id: {fault}"))
+                }
+            }
+        }
+        for part in workers::verify(self, &conversations, progress)? {
+            seen.add(part);
+        }
+        self.verify_attachments(only, &mut seen)?;
+        let since = self.read(change::since);
+        seen.changes_since = seen.bear("the row of the file", since)?.flatten();
+        if only.is_none() {
+            let problems = self.snapshot(verify_file);
+            for what in seen.bear("the tables of the file", problems)?.unwrap_or_default() {
+                seen.of_the_file(what);
+            }
+            let schema = self.snapshot(schema::verify);
+            let (wrong, strange) = seen.bear("the schema", schema)?.unwrap_or_default();
+            for what in wrong {
+                seen.of_the_file(what);
+            }
+            let note = |what| Finding { conversation: None, sequence: None, what };
+            seen.notes.extend(strange.into_iter().map(note));
+        }
+        Ok(seen)
+    }
+
+    fn verify_attachments(&self, only: Option<&str>, seen: &mut Verification) -> Result<()> {
+        let mut after = 0;
+        loop {
+            match self.read(|db| next_blob(db, after, only)) {
+                Ok(None) => break,
+                Ok(Some((key, finding))) => {
+                    after = key;
+                    seen.attachments += 1;
+                    seen.findings.extend(finding);
+                }
+                Err(error) if is_damage(&error) => {
+                    let key = self.read(|db| next_key(db, after));
+                    let Some(key) = seen.bear("the attachments", key)?.flatten() else { break };
+                    after = key;
+                    seen.damaged += 1;
+                    seen.of_the_file(format!(
+                        "the content of an attachment (key {key}) cannot be read: {}",
+                        told(&error)
+                    ));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let lost = self.read(|db| lost_blobs(db, only));
+        for (conversation, path) in seen.bear("the attachments", lost)?.unwrap_or_default() {
+            seen.findings.push(Finding {
+                conversation: Some(ConversationId::new(&conversation)?),
+                sequence: None,
+                what: format!("the content of the attachment {path} is missing"),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn lost_blobs(db: &Connection, only: Option<&str>) -> Result<Vec<(String, String)>> {
+    db.prepare_cached(LOST_BLOBS)
+        .and_then(|mut s| s.query_map([only], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+        .doing("verifying attachments")
+}
+
+/// Returns the key of the first content after `after` that belongs to a conversation. Reads only an index.
+fn next_key(db: &Connection, after: i64) -> Result<Option<i64>> {
+    db.prepare_cached(NEXT_BLOB)
+        .and_then(|mut statement| statement.query_row([after], |row| row.get(0)))
+        .doing("verifying attachments")
+}
+
+/// Returns the problems of the file as a whole.
+fn verify_file(db: &Connection) -> Result<Vec<String>> {
+    let mut problems = log::changed_guards(db)?;
+    for key in log::unknown_conversations(db)? {
+        problems.push(format!(
+            "the log has events of a conversation that the catalogue does not know (key {key})"
+        ));
+    }
+    let head = log::head(db)?;
+    for status in projection::status(db)?.into_iter().filter(|status| status.position > head) {
+        problems.push(format!("projection {} is ahead of the log; rebuild it", status.name));
+    }
+    problems.extend(admin::verify(db)?);
+    for (sql, what) in STRAY {
+        let count: i64 = db.query_row(sql, [], |row| row.get(0)).doing("looking for stray rows")?;
+        if count > 0 {
+            problems.push(format!("{count} {what}"));
+        }
+    }
+    Ok(problems)
+}
+
+fn conversations(db: &Connection, only: Option<&str>) -> Result<Vec<(i64, String)>> {
+    db.prepare_cached(CONVERSATIONS)
+        .and_then(|mut statement| {
+            let read = |row: &Row<'_>| {
+                let id = String::from_utf8_lossy(row.get_ref(1)?.as_bytes()?).into_owned();
+                Ok((row.get(0)?, id))
+            };
+            statement.query_map([only], read)?.collect()
+        })
+        .doing("verifying the catalogue")
+}
+
+fn next_blob(db: &Connection, after: i64, only: Option<&str>) -> Result<Option<(i64, Option<Finding>)>> {
+    let doing = "verifying attachments";
+    let mut statement = db.prepare_cached(BLOBS).doing(doing)?;
+    let mut rows = statement.query(params![after, only]).doing(doing)?;
+    let Some(row) = rows.next().doing(doing)? else { return Ok(None) };
+    let key: i64 = row.get(0).doing(doing)?;
+    let digest: Vec<u8> = row.get(1).doing(doing)?;
+    let mut blob = db.blob_open(MAIN_DB, "blob", "content", key, true).doing(doing)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        // The engine reads the content and wraps its own error in an I/O error.
+        let bytes = blob.read(&mut buffer).map_err(|error| match error.downcast() {
+            Ok(engine) => translate(engine, doing),
+            Err(error) => crate::Error::io(doing, "an attachment")(error),
+        })?;
+        if bytes == 0 {
+            break;
+        }
+        hasher.update(&buffer[..bytes]);
+    }
+    if digest[..] == hasher.finalize()[..] {
+        return Ok(Some((key, None)));
+    }
+    let conversation: String = row.get(2).doing(doing)?;
+    let path: String = row.get(3).doing(doing)?;
+    let finding = Finding {
+        conversation: Some(ConversationId::new(&conversation)?),
+        sequence: None,
+        what: format!("the attachment {path} does not have its digest: its content was changed"),
+    };
+    Ok(Some((key, Some(finding))))
+}

@@ -1,0 +1,345 @@
+//! Reads the catalogue: one conversation, a page of conversations, a count. List and count share one condition.
+
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension as _, Row, params_from_iter};
+
+use super::events;
+use crate::chain::Digest;
+use crate::error::{Error, Result};
+use crate::event::foreign::ForeignFormat;
+use crate::ids::{ConversationId, Timestamp};
+use crate::store::Store;
+use crate::store::engine::Doing as _;
+use crate::store::options::PAGE_MAX;
+use crate::store::table::catalogue;
+use crate::store::table::log::conversion;
+
+const COLUMNS: &str = "c.id, coalesce(c.title, c.first_message), c.status, c.tags, c.event_count, \
+     c.payload_bytes, c.created_at, c.updated_at, c.first_timestamp, c.last_timestamp, c.leaf_event_id, \
+     c.head_is_empty, (SELECT id FROM conversation WHERE key = c.parent), c.forked_from, c.forked_at, c.head_hash, \
+     c.title IS NOT NULL, (SELECT archived_at FROM archived_conversation WHERE conversation = c.key), \
+     c.foreign_format";
+const CHILDREN: &str = "SELECT id FROM conversation WHERE parent = ?1 ORDER BY key";
+const IDS_LIKE: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 6";
+
+/// The catalogue's row of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversation {
+    /// Its id.
+    pub id: ConversationId,
+    /// The title that was set, else the start of its first user message.
+    pub title: Option<String>,
+    /// Whether its title was set.
+    pub is_titled: bool,
+    /// Its status: from the base state if there is one, else from the events.
+    pub status: String,
+    /// Its tags: a JSON object from text to text.
+    pub tags: String,
+    /// The number of its events.
+    pub event_count: u64,
+    /// The total size of their payloads, in bytes.
+    pub payload_bytes: u64,
+    /// When it began, by its first event.
+    pub created_at: Timestamp,
+    /// When it was last updated, by its last event.
+    pub updated_at: Timestamp,
+    /// The first event's time, as written.
+    pub first_timestamp: Option<String>,
+    /// The last event's time, as written.
+    pub last_timestamp: Option<String>,
+    /// HEAD. `None` if it was never set, or is before all events.
+    pub leaf_event_id: Option<String>,
+    /// Whether HEAD was set before all events.
+    pub head_is_empty: bool,
+    /// The parent conversation, if this is the conversation of a sub-agent.
+    pub parent: Option<String>,
+    /// The conversation that this one is a fork of.
+    pub forked_from: Option<String>,
+    /// The event at which it was forked.
+    pub forked_at: Option<String>,
+    /// The format of the log, if the conversation is a read-only copy of one: a [`ForeignFormat`], or `openhands-v0`,
+    /// an old format that is no longer written.
+    pub foreign_format: Option<String>,
+    /// The last link of its hash chain.
+    pub head_hash: Digest,
+    /// When its payloads were compressed. `None` if they are not.
+    pub archived_at: Option<Timestamp>,
+}
+
+impl Conversation {
+    /// Returns the format of the other program's log that the conversation is a copy of.
+    #[must_use]
+    pub fn foreign(&self) -> Option<ForeignFormat> {
+        self.foreign_format.as_deref().and_then(|format| format.parse().ok())
+    }
+}
+
+/// The order of conversations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The most recently updated first.
+    #[default]
+    UpdatedDescending,
+    /// The most recently updated last.
+    Updated,
+    /// The most recently created first.
+    CreatedDescending,
+    /// The most recently created last.
+    Created,
+}
+
+/// Which conversations to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConversationFilter {
+    /// Only conversations with one of these statuses; empty for all.
+    pub statuses: Vec<String>,
+    /// Only conversations with all of these tags. A tag without a value (`None`) matches any value.
+    pub tags: Vec<(String, Option<String>)>,
+    /// Only conversations with this text in the title or the first message, ignoring ASCII case.
+    pub title: Option<String>,
+    /// Only conversations that were updated at or after this time.
+    pub updated_from: Option<Timestamp>,
+    /// Only conversations that were updated before this time.
+    pub updated_before: Option<Timestamp>,
+    /// Only conversations that were created at or after this time.
+    pub created_from: Option<Timestamp>,
+    /// Only conversations that were created before this time.
+    pub created_before: Option<Timestamp>,
+    /// Only conversations of sub-agents of this conversation.
+    pub parent: Option<ConversationId>,
+}
+
+/// A page of conversations, in the requested order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConversationPage {
+    /// The conversations, at most the requested number.
+    pub conversations: Vec<Conversation>,
+    /// The value of `after` for the next page. `None` at the end.
+    pub next: Option<ConversationId>,
+}
+
+impl ConversationFilter {
+    fn condition(&self) -> (String, Vec<Value>) {
+        let mut sql = String::from("1");
+        let mut values = Vec::new();
+        let mut add = |fragment: &str, added: &[Value]| {
+            sql.push_str(fragment);
+            values.extend_from_slice(added);
+        };
+        if !self.statuses.is_empty() {
+            let marks = vec!["?"; self.statuses.len()].join(", ");
+            let statuses: Vec<Value> = self.statuses.iter().cloned().map(Value::from).collect();
+            add(&format!(" AND c.status IN ({marks})"), &statuses);
+        }
+        for (tag, wanted) in &self.tags {
+            let tag = Value::from(tag.clone());
+            match wanted {
+                Some(wanted) => add(
+                    " AND EXISTS (SELECT 1 FROM json_each(c.tags) WHERE key = ? AND value = ?)",
+                    &[tag, Value::from(wanted.clone())],
+                ),
+                None => add(" AND EXISTS (SELECT 1 FROM json_each(c.tags) WHERE key = ?)", &[tag]),
+            }
+        }
+        if let Some(title) = &self.title {
+            let title = Value::from(title.to_lowercase());
+            add(" AND instr(lower(coalesce(c.title, c.first_message)), ?) > 0", &[title]);
+        }
+        for (fragment, bound) in [
+            (" AND c.updated_at >= ?", self.updated_from),
+            (" AND c.updated_at < ?", self.updated_before),
+            (" AND c.created_at >= ?", self.created_from),
+            (" AND c.created_at < ?", self.created_before),
+        ] {
+            if let Some(bound) = bound {
+                add(fragment, &[Value::from(bound.0)]);
+            }
+        }
+        if let Some(parent) = &self.parent {
+            let parent = Value::from(parent.to_string());
+            add(" AND c.parent = (SELECT key FROM conversation WHERE id = ?)", &[parent]);
+        }
+        (sql, values)
+    }
+}
+
+impl Store {
+    /// Returns a page of conversations: at most `limit`, never more than [`PAGE_MAX`], beginning after `after`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`] if `after` no longer exists.
+    pub fn conversations(
+        &self,
+        filter: &ConversationFilter,
+        order: Order,
+        after: Option<&ConversationId>,
+        limit: usize,
+    ) -> Result<ConversationPage> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        let (columns, direction, comparison): (&[&str], _, _) = match order {
+            Order::UpdatedDescending => (&["updated_minute", "updated_at", "key"], "DESC", "<"),
+            Order::Updated => (&["updated_minute", "updated_at", "key"], "ASC", ">"),
+            Order::CreatedDescending => (&["created_at", "key"], "DESC", "<"),
+            Order::Created => (&["created_at", "key"], "ASC", ">"),
+        };
+        let each =
+            |form: &dyn Fn(&str) -> String| columns.iter().map(|c| form(c)).collect::<Vec<_>>().join(", ");
+        self.snapshot(|db| {
+            let (mut condition, mut values) = filter.condition();
+            if let Some(after) = after {
+                let sql = format!("SELECT {} FROM conversation WHERE id = ?1", columns.join(", "));
+                let place: Vec<Value> = db
+                    .prepare_cached(&sql)
+                    .and_then(|mut statement| {
+                        let read = |row: &Row<'_>| (0..columns.len()).map(|column| row.get(column)).collect();
+                        statement.query_row([after.as_str()], read).optional()
+                    })
+                    .doing("finding the page")?
+                    .ok_or_else(|| Error::UnknownConversation { conversation: after.to_string() })?;
+                let marks = vec!["?"; columns.len()].join(", ");
+                condition.push_str(&format!(" AND ({}) {comparison} ({marks})", each(&|c| format!("c.{c}"))));
+                values.extend(place);
+            }
+            values.push(Value::from(limit as i64 + 1));
+            let order = each(&|column| format!("c.{column} {direction}"));
+            let sql =
+                format!("SELECT {COLUMNS} FROM conversation AS c WHERE {condition} ORDER BY {order} LIMIT ?");
+            let mut conversations = db
+                .prepare_cached(&sql)
+                .and_then(|mut s| {
+                    s.query_map(params_from_iter(values), conversation)?.collect::<Result<Vec<_>, _>>()
+                })
+                .doing("listing conversations")?;
+            let more = conversations.len() > limit;
+            conversations.truncate(limit);
+            let next = conversations.last().filter(|_| more).map(|last| last.id.clone());
+            Ok(ConversationPage { conversations, next })
+        })
+    }
+
+    /// Returns the number of conversations that match a filter.
+    ///
+    /// # Errors
+    /// Any read error.
+    pub fn count_conversations(&self, filter: &ConversationFilter) -> Result<u64> {
+        self.read(|db| {
+            let (condition, values) = filter.condition();
+            let sql = format!("SELECT count(*) FROM conversation AS c WHERE {condition}");
+            let count: i64 = db
+                .prepare_cached(&sql)
+                .and_then(|mut statement| statement.query_row(params_from_iter(values), |row| row.get(0)))
+                .doing("counting conversations")?;
+            Ok(count.cast_unsigned())
+        })
+    }
+
+    /// Returns one conversation.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn conversation(&self, id: &ConversationId) -> Result<Conversation> {
+        self.find(id)?.ok_or_else(|| Error::UnknownConversation { conversation: id.to_string() })
+    }
+
+    /// Returns one conversation. `None` if the store does not have it.
+    ///
+    /// # Errors
+    /// Any read error.
+    pub fn find(&self, id: &ConversationId) -> Result<Option<Conversation>> {
+        self.read(|db| {
+            let sql = format!("SELECT {COLUMNS} FROM conversation AS c WHERE c.id = ?1");
+            db.prepare_cached(&sql)
+                .and_then(|mut statement| statement.query_row([id.as_str()], conversation).optional())
+                .doing("reading a conversation")
+        })
+    }
+
+    /// Returns whether the store has a conversation.
+    ///
+    /// # Errors
+    /// Any read error.
+    pub fn contains(&self, id: &ConversationId) -> Result<bool> {
+        self.read(|db| Ok(catalogue::find(db, id)?.is_some()))
+    }
+
+    /// Returns the conversations of a conversation's sub-agents, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn children(&self, conversation: &ConversationId) -> Result<Vec<ConversationId>> {
+        let ids: Vec<String> = self.read(|db| {
+            let key = catalogue::key(db, conversation)?;
+            db.prepare_cached(CHILDREN)
+                .and_then(|mut statement| statement.query_map([key], |row| row.get(0))?.collect())
+                .doing("listing sub-agents")
+        })?;
+        ids.iter().map(|id| Ok(ConversationId::new(id)?)).collect()
+    }
+
+    /// Returns the only conversation whose id is `prefix` or begins with it. The dashes of a UUID may be left out.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`] if no id matches, [`Error::AmbiguousId`] if several do.
+    pub fn resolve(&self, prefix: &str) -> Result<ConversationId> {
+        let mut ids = self.read(|db| events::ids_with_prefix(db, IDS_LIKE, None, prefix))?;
+        if ids.is_empty()
+            && let Some(dashed) = dashed(prefix)
+        {
+            ids = self.read(|db| events::ids_with_prefix(db, IDS_LIKE, None, &dashed))?;
+        }
+        let found = events::only(prefix, ids)?
+            .ok_or_else(|| Error::UnknownConversation { conversation: prefix.to_owned() })?;
+        Ok(ConversationId::new(&found)?)
+    }
+}
+
+/// Returns the beginning of a UUID with its dashes. `None` if `prefix` cannot begin a UUID.
+fn dashed(prefix: &str) -> Option<String> {
+    if prefix.len() > 32 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut out = String::with_capacity(36);
+    for (index, digit) in prefix.to_ascii_lowercase().chars().enumerate() {
+        if matches!(index, 8 | 12 | 16 | 20) {
+            out.push('-');
+        }
+        out.push(digit);
+    }
+    Some(out)
+}
+
+fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
+    let id: String = row.get(0)?;
+    let hash: [u8; 32] = row.get(15)?;
+    Ok(Conversation {
+        id: ConversationId::new(&id).map_err(|error| conversion(0, error))?,
+        title: row.get(1)?,
+        status: row.get(2)?,
+        tags: row.get(3)?,
+        event_count: row.get::<_, i64>(4)?.cast_unsigned(),
+        payload_bytes: row.get::<_, i64>(5)?.cast_unsigned(),
+        created_at: Timestamp(row.get(6)?),
+        updated_at: Timestamp(row.get(7)?),
+        first_timestamp: row.get(8)?,
+        last_timestamp: row.get(9)?,
+        leaf_event_id: row.get(10)?,
+        head_is_empty: row.get(11)?,
+        parent: row.get(12)?,
+        forked_from: row.get(13)?,
+        forked_at: row.get(14)?,
+        head_hash: Digest(hash),
+        is_titled: row.get(16)?,
+        archived_at: row.get::<_, Option<i64>>(17)?.map(Timestamp),
+        foreign_format: row.get(18)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_beginning_of_a_uuid_finds_its_dashes() {
+        assert_eq!(super::dashed("DC3E2801a35e"), Some("dc3e2801-a35e".into()));
+        assert_eq!(super::dashed("dc3e"), Some("dc3e".into()));
+        assert_eq!(super::dashed("my-task"), None);
+    }
+}

@@ -1,0 +1,22 @@
+//! What a caller reads: events, conversations, transcripts, search, the feed of new events, and SQL of the caller's own.
+//!
+//! A read changes nothing but a subscription's place. The room names `file`, `derived`, `table` and `engine`, and not
+//! `write`.
+
+pub(super) mod breakdown;
+pub(super) mod events;
+pub(super) mod feed;
+pub(super) mod heads;
+pub(super) mod history;
+pub(super) mod list;
+pub(super) mod mark;
+pub(super) mod projected;
+pub(super) mod query;
+#[cfg(feature = "aio")]
+pub(super) mod ringing;
+pub(super) mod search;
+mod shown;
+pub(super) mod subscription;
+mod tree;
+mod typed;
+pub(super) mod usage;

@@ -1,0 +1,108 @@
+//! Compares a row with the one that its events give, and rebuilds it from them.
+
+use rusqlite::{Connection, params};
+
+use super::{Entry, FORGET, SAVE_TIMES, set};
+use crate::chain::Digest;
+use crate::error::Result;
+use crate::state::ExecutionStatus;
+use crate::store::engine::Doing as _;
+use crate::store::table::base_state;
+
+const REST: &str = "SELECT first_message, last_timestamp, updated_at FROM conversation WHERE key = ?1";
+
+/// What is known of a conversation from other sources than its events.
+pub(in crate::store) struct Told {
+    /// The status in the base state. `None` if it is not known.
+    pub status: Option<String>,
+    /// True if it was imported. Then its time of creation may come from a file beside the events.
+    pub imported: bool,
+}
+
+impl Entry {
+    /// Returns the row as it was before the first event. Applying all events to it must give the current row.
+    pub(in crate::store) fn emptied(&self) -> Self {
+        Self {
+            key: self.key,
+            event_count: 0,
+            head_hash: Digest::START,
+            leaf: None,
+            head_is_empty: false,
+            foreign: self.foreign.clone(),
+            payload_bytes: 0,
+            status: ExecutionStatus::default().as_str().to_owned(),
+            has_first_message: false,
+            first_message: None,
+            first_timestamp: None,
+            last_timestamp: None,
+            created_at: self.created_at,
+            created_at_is_new: false,
+            updated_at: None,
+            last_updated_at: None,
+            updated_minute: 0,
+            has_base_state: false,
+            action_count: 0,
+            observation_count: 0,
+        }
+    }
+
+    /// Returns the first column of this stored row that differs from `replayed` and `known`. HEAD is not compared.
+    pub(in crate::store) fn first_difference(
+        &self,
+        db: &Connection,
+        replayed: &Self,
+        known: &Told,
+    ) -> Result<Option<&'static str>> {
+        let (first_message, last_timestamp, updated_at): (Option<String>, Option<String>, i64) = db
+            .prepare_cached(REST)
+            .and_then(|mut s| s.query_row([self.key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
+            .doing("reading a conversation's row")?;
+        let updated = replayed.updated_at.map_or(updated_at, |time| time.0);
+        let minute = replayed.updated_at.map_or(0, |time| time.0.div_euclid(60_000_000));
+        let status = match (&known.status, self.has_base_state) {
+            (Some(status), _) => status,
+            (None, true) => &self.status,
+            (None, false) => &replayed.status,
+        };
+        let columns = [
+            ("payload_bytes", self.payload_bytes == replayed.payload_bytes),
+            ("action_count", self.action_count == replayed.action_count),
+            ("observation_count", self.observation_count == replayed.observation_count),
+            ("first_message", first_message == replayed.first_message),
+            ("first_timestamp", self.first_timestamp == replayed.first_timestamp),
+            ("last_timestamp", last_timestamp == replayed.last_timestamp),
+            ("created_at", known.imported || self.created_at == replayed.created_at),
+            ("updated_at", updated_at == updated),
+            ("updated_minute", self.updated_minute == minute),
+            ("status", self.status == *status),
+        ];
+        Ok(columns.into_iter().find(|(_, same)| !same).map(|(column, _)| column))
+    }
+}
+
+/// Rebuilds the row of `stored` from its events (`replayed`) and its base state, after some events were cut off.
+///
+/// A time of creation that an import has set stays.
+pub(in crate::store) fn put_back(
+    db: &Connection,
+    stored: &Entry,
+    mut replayed: Entry,
+    status: Option<String>,
+    is_imported: bool,
+) -> Result<()> {
+    if is_imported || replayed.event_count == 0 {
+        replayed.created_at = stored.created_at;
+    }
+    match status {
+        Some(status) => replayed.status = status,
+        // If the base state was cut off, too, the status comes from the events.
+        None if base_state::version(db, stored.key)?.is_some() => replayed.status.clone_from(&stored.status),
+        None => {}
+    }
+    set(db, FORGET, [stored.key])?;
+    let now = stored.last_updated_at.unwrap_or(stored.created_at);
+    // HEAD is restored later, in `base_state/history.rs`.
+    replayed.save(db, now)?;
+    let minute = replayed.updated_at.map_or(0, |time| time.0.div_euclid(60_000_000));
+    set(db, SAVE_TIMES, params![stored.key, replayed.created_at.0, minute])
+}

@@ -1,0 +1,254 @@
+//! Writes an import: old events as they are, in bounded transactions, then everything else of the conversation.
+//!
+//! An import differs from an append: it accepts events whose parent is missing, and it takes HEAD from the imported
+//! base state. It can be resumed: until [`Store::finish_import`] has written the origin, a conversation counts as
+//! partly imported, and a new import of the same folder completes it.
+
+use std::collections::HashSet;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+
+use super::stay_out;
+use crate::store::Store;
+use crate::store::table::admin::{self, ActKind, NewAct};
+use crate::store::table::attachment::{self, NewAttachment};
+use crate::store::table::catalogue::{self, Entry};
+use crate::store::table::change::{self, Subject};
+use crate::store::table::origin::{self, Origin, Problem};
+use crate::store::table::{arrival, base_state, log};
+use crate::store::write::append::{self, Head};
+use rusqlite::Connection;
+
+use crate::chain::Digest;
+use crate::error::{Error, Result};
+use crate::event::NewEvent;
+use crate::event::foreign::ForeignFormat;
+use crate::ids::{ConversationId, EventId, Sequence, Timestamp};
+use crate::state::BaseDocument;
+use crate::state::status::Effect;
+use crate::untrusted;
+
+/// An event that an import reads from a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrival {
+    /// The event.
+    pub event: NewEvent,
+    /// Its file name within the events directory, if an export would choose another name.
+    pub file: Option<String>,
+}
+
+/// The result of importing one event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Landing {
+    /// The sequence of the stored event with its id.
+    pub sequence: Sequence,
+    /// Whether this import wrote it.
+    pub written: bool,
+    /// Whether the stored event has the same bytes.
+    pub same: bool,
+}
+
+/// A file to store beside the events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ArrivingFile {
+    /// Its path within the conversation's folder; ends in `/` for an empty folder.
+    pub path: String,
+    /// The file that it is read from.
+    pub from: PathBuf,
+    /// Its offset in that file, if it is only a part of the file.
+    pub offset: Option<u64>,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The SHA-256 of its content.
+    pub digest: Digest,
+    /// Why it is not an event, if it looked like one.
+    pub reason: Option<String>,
+}
+
+/// Everything of an imported conversation except its events.
+#[derive(Debug, Clone)]
+pub(crate) struct Surroundings {
+    pub origin: Origin,
+    pub base_state: Option<BaseDocument>,
+    pub files: Vec<ArrivingFile>,
+    pub problems: Vec<Problem>,
+    pub title: Option<String>,
+    pub tags: Option<String>,
+    pub created_at: Option<Timestamp>,
+    pub parent: Option<ConversationId>,
+    pub forked_from: Option<(String, Option<String>)>,
+    pub copy: Option<LogCopy>,
+}
+
+/// Information about a conversation that is a copy of another program's log.
+#[derive(Debug, Clone)]
+pub(crate) struct LogCopy {
+    /// The format of that log.
+    pub format: &'static str,
+    /// The last event of the branch that is live in that log. `None` if there is none.
+    pub head: Option<EventId>,
+}
+
+/// The kind of source that events are imported from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Door<'a> {
+    /// A folder or a file of Annals' own format, with its path.
+    Folder(&'a str),
+    /// Another program's log, with its path.
+    Log(&'a str, ForeignFormat),
+}
+
+impl Store {
+    /// Records in the administrative log that an import accepted something that it normally refuses.
+    pub(crate) fn note_acceptance(&self, conversation: &ConversationId, what: &str) -> Result<()> {
+        let actor = &self.0.options.actor;
+        self.write(|db| {
+            let act = NewAct {
+                act: ActKind::Accept,
+                conversation: Some(conversation.as_str()),
+                reason: None,
+                detail: serde_json::json!({ "accepted": what }),
+                receipts: &[],
+            };
+            admin::write(db, actor, &act, Timestamp::now()).map(drop)
+        })
+    }
+
+    /// Appends imported events. Returns for each event where it is, or where the stored event with its id is. Until
+    /// [`Store::finish_import`] the conversation counts as partly imported. If the events are from another program's
+    /// log, the conversation is a read-only copy of that log from now on.
+    pub(crate) fn import_events(
+        &self,
+        conversation: &ConversationId,
+        door: Door<'_>,
+        arrivals: &[Arrival],
+    ) -> Result<Vec<Landing>> {
+        let effects: Vec<Effect> =
+            arrivals.iter().map(|new| Effect::of(new.event.envelope(), new.event.payload())).collect();
+        self.write(|db| {
+            let now = Timestamp::now();
+            let mut entry = match Entry::load_to_append(db, conversation)? {
+                Some(entry) => entry,
+                None => Entry::create(db, conversation, now)?,
+            };
+            let (Door::Folder(source) | Door::Log(source, _)) = door;
+            if let Door::Log(_, format) = door
+                && entry.foreign.as_deref() != Some(format.as_str())
+            {
+                catalogue::set_foreign(db, entry.key, format.as_str())?;
+                entry.foreign = Some(format.as_str().to_owned());
+            }
+            let mut position = log::head(db)?;
+            let mut landings = Vec::with_capacity(arrivals.len());
+            for (arrival, effect) in arrivals.iter().zip(effects) {
+                let event = &arrival.event;
+                match append::append_event(db, conversation, &mut entry, &mut position, event, effect, now) {
+                    Ok(place) => {
+                        let written = !place.known;
+                        if let Some(file) = arrival.file.as_ref().filter(|_| written) {
+                            origin::name_file(db, entry.key, (place.position, place.sequence), file)?;
+                        }
+                        landings.push(Landing { sequence: place.sequence, written, same: true });
+                    }
+                    Err(Error::DuplicateEvent { sequence, .. }) => {
+                        landings.push(Landing { sequence: Sequence(sequence), written: false, same: false });
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            // If no event was new, the conversation must not get a new time.
+            if landings.iter().any(|landing| landing.written) {
+                entry.save(db, now)?;
+                arrival::begin(db, entry.key, source, now)?;
+            }
+            Ok(landings)
+        })
+    }
+
+    /// Returns the base state's document as it is stored. Its HEAD may be older than the present one.
+    pub(crate) fn stored_document(&self, conversation: &ConversationId) -> Result<Option<BaseDocument>> {
+        self.snapshot(|db| base_state::stored_document(db, catalogue::key(db, conversation)?))
+    }
+
+    /// Replaces everything of the conversation except its events. Then the import is complete.
+    pub(crate) fn finish_import(&self, conversation: &ConversationId, around: &Surroundings) -> Result<()> {
+        self.write(|db| {
+            let now = Timestamp::now();
+            let entry = match Entry::load(db, conversation)? {
+                Some(entry) => entry,
+                None => Entry::create(db, conversation, now)?,
+            };
+            let around = &stay_out::surroundings(db, conversation, entry.key, around)?;
+            if let Some(document) = &around.base_state {
+                base_state::replace(db, &entry, document, now)?;
+            }
+            change::replaced(db, entry.key, &[Subject::Attachment], || {
+                attach_all(db, entry.key, &around.files)
+            })?;
+            origin::save_problems(db, entry.key, &around.problems, now)?;
+            if let Some(LogCopy { format, head }) = &around.copy {
+                catalogue::set_foreign(db, entry.key, format)?;
+                let moved = head.as_ref().filter(|head| entry.leaf.as_deref() != Some(head.as_str()));
+                if let Some(head) = moved {
+                    append::set_head(db, conversation, &entry, &Head::At(head.clone()), now)?;
+                }
+            }
+            if let Some(title) = &around.title {
+                catalogue::set_title(db, entry.key, Some(title))?;
+            }
+            if let Some(tags) = &around.tags {
+                catalogue::set_tags(db, entry.key, tags)?;
+            }
+            if let Some(created_at) = around.created_at {
+                catalogue::set_created(db, entry.key, created_at)?;
+            }
+            if let Some(parent) = &around.parent {
+                catalogue::set_parent(db, entry.key, parent)?;
+            }
+            if let Some((from, at)) = &around.forked_from {
+                catalogue::set_fork(db, entry.key, from, at.as_deref())?;
+            }
+            arrival::end(db, entry.key)?;
+            origin::save(db, entry.key, &around.origin, now)
+        })
+    }
+}
+
+/// Replaces all attachments of a conversation by these files. A redacted attachment stays as it is if the new file
+/// equals the file before redaction.
+fn attach_all(db: &Connection, key: i64, files: &[ArrivingFile]) -> Result<()> {
+    let mut redacted = HashSet::new();
+    for stored in attachment::list(db, key)? {
+        let is_original =
+            |file: &&ArrivingFile| file.path == stored.path && stored.redacted_from.contains(&file.digest);
+        match files.iter().find(is_original) {
+            Some(file) => {
+                redacted.insert(&file.path);
+            }
+            None => attachment::detach(db, key, &stored)?,
+        }
+    }
+    for file in files.iter().filter(|file| !redacted.contains(&file.path)) {
+        let new = NewAttachment {
+            path: &file.path,
+            bytes: file.bytes,
+            digest: file.digest,
+            reason: file.reason.as_deref(),
+        };
+        if file.path.ends_with('/') {
+            attachment::attach(db, key, &new, &mut std::io::empty())?;
+            continue;
+        }
+        let (mut content, _) = untrusted::open(&file.from).map_err(Error::io("reading", &file.from))?;
+        let bytes = match file.offset {
+            Some(offset) => {
+                content.seek(SeekFrom::Start(offset)).map_err(Error::io("reading", &file.from))?;
+                file.bytes
+            }
+            // One more byte, to detect whether the file has grown since its size was read.
+            None => file.bytes + 1,
+        };
+        attachment::attach(db, key, &new, &mut content.take(bytes))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,559 @@
+//! The one writer of a store: callers queue, and the first caller, the leader, commits for all that wait.
+//! A single caller finds the queue empty and the connection free: no other thread is involved. If several callers come
+//! at once, the first one leads and takes the connection. While it commits, the others queue. The next leader takes all
+//! of them into one transaction (group commit). If one request fails, the others of its group still succeed.
+//! Invariant: an answer is given only after the commit that contains it. Callers that must not block are answered by a
+//! callback. One that would lead provides a thread, and this one thread serves thousands of such callers.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::append::{Request, Session, Tried};
+use super::leading::{self, Held};
+use super::queue::{Answer, Job, Lead, Queue, lock};
+use crate::error::{Error, Result};
+use crate::ids::Timestamp;
+use crate::store::engine::is_fatal;
+use crate::store::engine::transaction::Write;
+use crate::store::file::checkpoint::{self, Checkpointer, Pinned};
+use crate::store::file::database;
+use crate::store::file::place::Place;
+use crate::store::file::presence::Presence;
+use crate::store::file::signal::Signal;
+use crate::store::options::Options;
+use crate::store::table::log;
+
+pub(in crate::store) struct Writer {
+    place: Place,
+    options: Options,
+    connection: Mutex<Slot>,
+    queue: Queue,
+    signal: Arc<Signal>,
+    presence: Arc<Presence>,
+    pinned: Pinned,
+    appends: AtomicU64,
+    commits: AtomicU64,
+}
+
+impl Drop for Writer {
+    /// Moves the log into the file: a reader that closes last cannot. Not if the file or its log was replaced.
+    fn drop(&mut self) {
+        if self.presence.check().is_ok() {
+            lock(&self.connection).db.iter().for_each(checkpoint::rescue);
+        }
+    }
+}
+
+/// Counts what this store has written since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriteCounts {
+    /// The number of appends that succeeded, including those whose events were already stored.
+    pub appends: u64,
+    /// The number of transactions that contained them. Several appends share one.
+    pub commits: u64,
+}
+
+/// The connection that writes, and the checkpointer of its log.
+struct Slot {
+    /// Dropped before the connection, which then closes last and removes the log.
+    checkpointer: Checkpointer,
+    /// `None` after the disk failed. The next write opens it again.
+    db: Option<Connection>,
+    /// Whether the last group has waited for another process in vain.
+    was_busy: bool,
+}
+
+impl Writer {
+    pub(in crate::store) fn new(
+        place: Place,
+        options: Options,
+        connection: Connection,
+        signal: Arc<Signal>,
+        presence: Arc<Presence>,
+    ) -> Self {
+        let pinned = Pinned::default();
+        let checkpointer = Checkpointer::new(place.uri(""), options.write_log_bytes_max, pinned.clone());
+        Self {
+            pinned,
+            presence,
+            place,
+            options,
+            connection: Mutex::new(Slot { checkpointer, db: Some(connection), was_busy: false }),
+            queue: Queue::default(),
+            signal,
+            appends: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
+        }
+    }
+
+    pub(in crate::store) fn counts(&self) -> WriteCounts {
+        WriteCounts {
+            appends: self.appends.load(Ordering::Relaxed),
+            commits: self.commits.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns a number that is unique among the writers of this process.
+    pub(in crate::store) fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Appends, alone or in one transaction with other requests that wait.
+    pub(in crate::store) fn append(self: &Arc<Self>, request: Request) -> Answer {
+        self.refuse_reentry()?;
+        let job = Arc::new(Job::waits(request));
+        if leading::leads(self.id()) {
+            return self.append_while_leading(&job);
+        }
+        if !self.queue.push_or_wait(Arc::clone(&job))
+            && let Some(answer) = job.wait()
+        {
+            return answer;
+        }
+        self.lead()
+    }
+
+    /// Appends without blocking a thread. `done` receives the answer, usually on another thread.
+    ///
+    /// If this request has to lead, now or later, `lead` is called. It must find a thread that may block, and drop the
+    /// given [`Lead`] there.
+    pub(super) fn append_later(
+        self: &Arc<Self>,
+        request: Request,
+        done: Box<dyn FnOnce(Answer) + Send>,
+        lead: Box<dyn FnOnce(Lead) + Send>,
+    ) {
+        let job = Arc::new(Job::later(request, done, lead));
+        if let Err(refusal) = self.presence.check_process() {
+            return job.answer(Err(refusal));
+        }
+        match self.queue.push_or_refuse(&job) {
+            Ok(true) => job.call_to_lead(self),
+            Ok(false) => {}
+            Err(refusal) => job.answer(Err(refusal)),
+        }
+    }
+
+    /// Commits the next group. The leader's own job is the first of the group.
+    fn lead(self: &Arc<Self>) -> Answer {
+        let (group, answers, baton) = self.commit_next(1);
+        drop(baton); // the next leader starts while this one hands out the answers
+        let mut answers = answers.into_iter();
+        let own = answers.next();
+        if leading::hand_out(self.id(), false, group.into_iter().skip(1).zip(answers)) {
+            self.lead_for_others();
+        }
+        own.unwrap_or_else(|| Err(Error::Corrupt { what: "a leader found no request of its own".into() }))
+    }
+
+    /// Commits group after group until the next leader has a thread of its own.
+    pub(super) fn lead_for_others(self: &Arc<Self>) {
+        // A callback of this writer has called this function: the loop below, further up the stack, continues.
+        if leading::set_leads(self.id(), true) {
+            return;
+        }
+        loop {
+            let (group, answers, baton) = self.commit_next(0);
+            let leads = baton.keep_for_later();
+            if !leading::hand_out(self.id(), leads, group.into_iter().zip(answers)) {
+                return;
+            }
+        }
+    }
+
+    /// Appends for a callback that runs on the leading thread.
+    fn append_while_leading(self: &Arc<Self>, job: &Arc<Job>) -> Answer {
+        self.queue.push_while_leading(Arc::clone(job));
+        loop {
+            let (group, answers, baton) = self.commit_next(0);
+            baton.keep();
+            let mut own = None;
+            for (member, answer) in group.into_iter().zip(answers) {
+                if Arc::ptr_eq(&member, job) {
+                    own = Some(answer);
+                } else if member.is_later() {
+                    leading::put_off(self.id(), member, answer);
+                } else {
+                    member.answer(answer);
+                }
+            }
+            if let Some(own) = own {
+                return own;
+            }
+        }
+    }
+
+    /// Lets the next waiting thread lead, or the next append. Requests before it that have no thread are refused.
+    pub(super) fn give_up_lead(self: &Arc<Self>) {
+        let (stranded, next) = self.queue.give_up();
+        if let Some(next) = next {
+            next.call_to_lead(self);
+        }
+        for job in stranded {
+            let source = "the system gives this process no further thread".into();
+            job.answer(Err(Error::Storage { doing: "finding a thread that commits", source }));
+        }
+    }
+
+    /// Refuses a call from within another call of this writer, which would wait for itself, and in a forked process.
+    fn refuse_reentry(&self) -> Result<()> {
+        self.presence.check_process()?;
+        if leading::holds(self.id()) { Err(Error::WithinCall) } else { Ok(()) }
+    }
+
+    /// Commits the next group. Its first `own` requests are the leader's.
+    fn commit_next(self: &Arc<Self>, own: usize) -> (Vec<Arc<Job>>, Vec<Answer>, Baton<'_>) {
+        let mut baton = Baton { writer: self, group: Vec::new(), own, is_kept: false };
+        let answers = {
+            let mut connection = lock(&self.connection);
+            baton.group = self.queue.take_group();
+            self.commit_group(&mut connection, &baton.group)
+        };
+        let group = std::mem::take(&mut baton.group);
+        (group, answers, baton)
+    }
+
+    fn commit_group(&self, slot: &mut Slot, group: &[Arc<Job>]) -> Vec<Answer> {
+        // When the last handle was dropped, only callbacks wait for answers. Not each group waits again then.
+        let gives_up = slot.was_busy && self.signal.is_closed();
+        let patience = if gives_up { Duration::ZERO } else { self.options.busy_timeout };
+        let outcome = self.with(slot, Presence::check_before_append, |db| {
+            match Self::try_group(db, group, patience)? {
+                Some(answers) => Ok(answers),
+                None => Self::group_or_undo(db, group, patience),
+            }
+        });
+        slot.was_busy = matches!(outcome, Err(Error::Busy { .. }));
+        match outcome {
+            Ok(answers) => {
+                let durable = answers.iter().filter(|answer| answer.is_ok()).count() as u64;
+                self.appends.fetch_add(durable, Ordering::Relaxed);
+                self.commits.fetch_add(u64::from(durable > 0), Ordering::Relaxed);
+                answers
+            }
+            Err(error) if group.len() == 1 => vec![Err(error)],
+            Err(error) => group.iter().map(|_| Err(copied(&error))).collect(),
+        }
+    }
+
+    /// Writes a group without savepoints. This is faster: SQLite need not be able to undo a part of the transaction.
+    ///
+    /// `None` if a request failed half way. Nothing is written then.
+    fn try_group(db: &Connection, group: &[Arc<Job>], patience: Duration) -> Result<Option<Vec<Answer>>> {
+        let write = Write::begin(db, patience)?;
+        let mut session = Session::new(&write);
+        let mut answers = Vec::with_capacity(group.len());
+        for job in group {
+            match session.try_append(&job.request) {
+                Tried::Answered(answer) => answers.push(still_open(&write, answer)?),
+                Tried::Torn(error) if group.len() == 1 => return Ok(Some(vec![Err(error)])),
+                Tried::Torn(_) => return Ok(None),
+            }
+        }
+        session.finish()?;
+        finish(write, answers).map(Some)
+    }
+
+    /// Writes a group with a savepoint for each request. A request that fails half way is undone and the others stay.
+    fn group_or_undo(db: &Connection, group: &[Arc<Job>], patience: Duration) -> Result<Vec<Answer>> {
+        let write = Write::begin(db, patience)?;
+        let mut session = Session::new(&write);
+        let mut answers = Vec::with_capacity(group.len());
+        for job in group {
+            let answer = session.append_or_undo(&job.request);
+            answers.push(still_open(&write, answer)?);
+        }
+        session.finish()?;
+        finish(write, answers)
+    }
+
+    /// Runs `work` in a write transaction of its own and commits it.
+    pub(in crate::store) fn transaction<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.refuse_reentry()?;
+        let mut connection = lock(&self.connection);
+        let done = self.with(&mut connection, Presence::check, |db| {
+            let write = Write::begin(db, self.options.busy_timeout)?;
+            let value = work(&write)?;
+            write.commit()?;
+            Ok(value)
+        });
+        drop(connection);
+        if done.is_ok() {
+            self.signal.ring();
+        }
+        done
+    }
+
+    /// Runs `work` on the connection itself, outside any transaction.
+    pub(in crate::store) fn maintain<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.refuse_reentry()?;
+        let mut connection = lock(&self.connection);
+        self.with(&mut connection, Presence::check, |db| {
+            let done = work(db);
+            let kept = log::keep_guards(db);
+            done.and_then(|value| kept.map(|()| value))
+        })
+    }
+
+    /// Runs `work` on the connection. Before it, `check` checks the files. After it, [`Presence::check`] does.
+    fn with<T>(
+        &self,
+        slot: &mut Slot,
+        check: fn(&Presence) -> Result<()>,
+        work: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        let _held = Held::new(self.id());
+        if slot.db.is_none() {
+            self.presence.begin_anew();
+        }
+        if let Err(moved) = check(&self.presence) {
+            return Err(self.after_move(slot, moved));
+        }
+        let db = match &mut slot.db {
+            Some(db) => db,
+            empty @ None => empty.insert(database::open_writer(&self.place, &self.options)?),
+        };
+        let done = match catch_unwind(AssertUnwindSafe(|| work(db))) {
+            Ok(done) => done,
+            Err(panic) => {
+                // Undoes the unfinished work on the connection, so that the panic affects only this caller.
+                match self.place {
+                    Place::File(_) => slot.db = None,
+                    Place::Memory(_) => database::undo(db, &self.options.actor),
+                }
+                resume_unwind(panic)
+            }
+        };
+        if let Err(moved) = self.presence.check() {
+            return Err(self.after_move(slot, moved));
+        }
+        slot.checkpointer.after_commit(db);
+        if done.as_ref().is_err_and(is_fatal) && matches!(self.place, Place::File(_)) {
+            // After a failed write or sync the page cache and the file may differ: open the file again.
+            slot.db = None;
+        }
+        done
+    }
+
+    /// Returns the error `moved`. If the log would be lost with this process, it saves the log's content first.
+    fn after_move(&self, slot: &Slot, moved: Error) -> Error {
+        if let Some(db) = &slot.db
+            && self.presence.only_log_is_gone()
+        {
+            // The events in the log are acknowledged. A log without a name is deleted when this process ends.
+            checkpoint::rescue(db);
+        }
+        moved
+    }
+
+    /// Returns since when a reader keeps the write-ahead log from restarting. `None` if no reader does.
+    pub(in crate::store) fn pinned_since(&self) -> Option<Timestamp> {
+        self.pinned.since()
+    }
+
+    /// Returns the place of the store. A change of the working directory does not affect it.
+    pub(in crate::store) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Returns how long this writer waits for another process.
+    pub(super) fn patience(&self) -> Duration {
+        self.options.busy_timeout
+    }
+}
+
+/// Returns the request's answer. Fails if the engine rolled back the whole transaction and not only the request.
+fn still_open(write: &Write<'_>, answer: Answer) -> Result<Answer> {
+    if !write.is_autocommit() {
+        return Ok(answer);
+    }
+    answer.and_then(|_| Err(Error::Corrupt { what: "the transaction ended by itself".into() }))
+}
+
+/// Commits unless every request failed. Then the transaction is dropped, which saves a sync.
+fn finish(write: Write<'_>, answers: Vec<Answer>) -> Result<Vec<Answer>> {
+    if answers.iter().any(Result::is_ok) {
+        write.commit()?;
+    }
+    Ok(answers)
+}
+
+/// The right to lead. When it is dropped, also by a panic, the next caller receives it.
+struct Baton<'a> {
+    writer: &'a Arc<Writer>,
+    group: Vec<Arc<Job>>,
+    /// How many requests at the start of the group are the leader's own.
+    own: usize,
+    is_kept: bool,
+}
+
+impl Baton<'_> {
+    /// Keeps the right if the next caller has no thread. Otherwise passes it on. Returns whether it was kept.
+    fn keep_for_later(mut self) -> bool {
+        self.is_kept = self.writer.queue.next_is_later();
+        self.is_kept
+    }
+
+    /// Keeps the right for this thread, which already had it.
+    fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Baton<'_> {
+    fn drop(&mut self) {
+        for job in self.group.iter().skip(self.own) {
+            job.answer(Err(Error::Corrupt { what: "the writer panicked; nothing was written".into() }));
+        }
+        if !self.is_kept {
+            leading::set_leads(self.writer.id(), false);
+            if let Some(next) = self.writer.queue.pass_on() {
+                next.call_to_lead(self.writer);
+            }
+        }
+        self.writer.signal.ring();
+    }
+}
+
+/// Copies an error for another caller of the group.
+fn copied(error: &Error) -> Error {
+    match error {
+        Error::Busy { waited_ms } => Error::Busy { waited_ms: *waited_ms },
+        Error::DiskFull { doing, source } => Error::DiskFull { doing, source: source.to_string().into() },
+        Error::Storage { doing, source } => Error::Storage { doing, source: source.to_string().into() },
+        Error::ReadOnly { path } => Error::ReadOnly { path: path.clone() },
+        Error::Corrupt { what } => Error::Corrupt { what: what.clone() },
+        Error::LostTable { table } => Error::LostTable { table: table.clone() },
+        Error::Moved { path, what } => Error::Moved { path: path.clone(), what },
+        other => Error::Storage { doing: "committing together", source: other.to_string().into() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use super::lock;
+    use crate::error::{Error, Expected};
+    use crate::event::NewEvent;
+    use crate::ids::ConversationId;
+    use crate::store::{Append, Options, Store};
+
+    /// Whatever is waited for comes well before.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn append(name: &str) -> Append {
+        let event = NewEvent::parse(format!(r#"{{"id":"{name}","kind":"PauseEvent"}}"#)).expect("an event");
+        Append { expected: Expected::Any, events: vec![event], base_state: None, head: None }
+    }
+
+    #[test]
+    fn callers_that_wait_and_callers_with_a_callback_share_one_log() {
+        const EACH: usize = 200;
+        let store = Store::in_memory(&Options::default()).expect("a store");
+        let id = ConversationId::new("c").expect("an id");
+        let (sender, receiver) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (store, id, sender) = (&store, &id, sender.clone());
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let append = append(&format!("{thread}-{number}"));
+                        if thread % 2 == 0 {
+                            store.append_all(id, append).expect("appended");
+                            continue;
+                        }
+                        let sender = sender.clone();
+                        let done = move |answer| sender.send(answer).expect("the receiver is open");
+                        store.append_later(id, append, done, move |lead| {
+                            std::thread::spawn(move || drop(lead));
+                        });
+                    }
+                });
+            }
+        });
+        drop(sender);
+        let mut answers = 0;
+        for answer in receiver {
+            assert_eq!(answer.expect("appended").len(), 1);
+            answers += 1;
+        }
+        assert_eq!(answers, 2 * EACH);
+        assert_eq!(store.conversation(&id).expect("it is there").event_count, 4 * EACH as u64);
+        assert!(store.counts().commits <= store.counts().appends);
+    }
+
+    #[test]
+    fn a_request_is_answered_even_if_no_thread_is_found_to_lead() {
+        let store = Store::in_memory(&Options::default()).expect("a store");
+        let id = ConversationId::new("c").expect("an id");
+        let (sender, receiver) = mpsc::channel();
+        store.append_later(
+            &id,
+            append("e"),
+            move |answer| sender.send(answer).expect("the receiver is open"),
+            drop,
+        );
+        assert_eq!(receiver.recv().expect("answered").expect("appended").len(), 1);
+        let (sender, receiver) = mpsc::channel();
+        let wrong = Append { expected: Expected::Empty, ..append("f") };
+        store.append_later(
+            &id,
+            wrong,
+            move |answer| sender.send(answer).expect("the receiver is open"),
+            drop,
+        );
+        assert!(receiver.recv().expect("answered").is_err());
+    }
+
+    /// A file that another program keeps locked, and a store on it that waits that long for it.
+    fn locked(busy_timeout: Duration) -> (tempfile::TempDir, rusqlite::Connection, Store) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("annals.db");
+        let options = Options { busy_timeout, follow_projections: false, ..Options::default() };
+        let store = Store::open_with(&path, &options).expect("a store");
+        let other = rusqlite::Connection::open(&path).expect("a connection");
+        other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+        (folder, other, store)
+    }
+
+    #[test]
+    fn a_group_that_waited_in_vain_is_remembered_until_one_is_written() {
+        let (_folder, other, store) = locked(Duration::ZERO);
+        let id = ConversationId::new("c").expect("an id");
+        let was_busy = || lock(&store.writer().expect("it writes").connection).was_busy;
+        assert!(!was_busy());
+        let refused = store.append_all(&id, append("e"));
+        assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
+        assert!(was_busy());
+        other.execute_batch("COMMIT").expect("no lock");
+        store.append_all(&id, append("e")).expect("appended");
+        assert!(!was_busy());
+    }
+
+    #[test]
+    fn a_closed_store_that_waited_in_vain_refuses_what_is_left_at_once_and_answers_it() {
+        // It would wait for weeks.
+        let (_folder, _other, store) = locked(Duration::MAX);
+        let writer = Arc::clone(store.writer().expect("it writes"));
+        drop(store);
+        lock(&writer.connection).was_busy = true;
+        let (sender, receiver) = mpsc::channel();
+        for name in ["e", "f"] {
+            let request = Store::request(&ConversationId::new("c").expect("an id"), append(name));
+            let sender = sender.clone();
+            writer.append_later(
+                request.expect("a request"),
+                Box::new(move |answer| sender.send(answer).expect("the receiver is open")),
+                Box::new(|lead| drop(std::thread::spawn(move || drop(lead)))),
+            );
+            let answer = receiver.recv_timeout(PATIENCE).expect("it does not wait");
+            assert!(matches!(answer, Err(Error::Busy { .. })), "{answer:?}");
+        }
+    }
+}

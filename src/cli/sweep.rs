@@ -48,15 +48,15 @@ impl Sweeper {
 }
 
 impl Drop for Sweeper {
-    /// Ends the programs that are left, and the sweeper.
+    /// Ends the programs that are left. The sweeper waits on until this process has ended: its threads may still start
+    /// programs and make folders.
     fn drop(&mut self) {
         if let Some(mark) = environment::mark() {
             sweep(&mark);
         }
         if let Some(mut child) = self.0.take() {
-            drop(child.stdin.take());
-            // The sweeper has nothing left to do and ends at once.
-            let _ignored = child.wait();
+            // The system closes the pipe at the end of this process.
+            std::mem::forget(child.stdin.take());
         }
     }
 }

@@ -199,7 +199,8 @@ def path(state):
 
 class Annals:
     def __init__(self, database):
-        self.program = os.environ.get("ANNALS", "annals")
+        program = os.environ.get("ANNALS", "annals")
+        self.program = os.path.abspath(shutil.which(program) or program)
         self.database = database
 
     def ask(self, *arguments):
@@ -247,6 +248,8 @@ def main():
         for seed in range(options.first, options.first + options.seeds):
             folders.append((f"seed {seed}", random_conversation(scratch / "random", seed)))
         annals = Annals(scratch / "annals.db")
+        # The SDK writes outputs that it shortens into the folder that an event names. Some of them are relative.
+        os.chdir(scratch)
         for root in ("golden", "random"):
             report = annals.ask("import", str(scratch / root))
             if report.returncode != 0:

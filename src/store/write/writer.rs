@@ -63,7 +63,7 @@ struct Slot {
     checkpointer: Checkpointer,
     /// `None` after the disk failed. The next write opens it again.
     db: Option<Connection>,
-    /// Whether the last group has waited for another process in vain.
+    /// Whether the last group has waited for another process in vain after the store was closed.
     was_busy: bool,
 }
 
@@ -227,7 +227,7 @@ impl Writer {
                 None => Self::group_or_undo(db, group, patience),
             }
         });
-        slot.was_busy = matches!(outcome, Err(Error::Busy { .. }));
+        slot.was_busy = self.signal.is_closed() && matches!(outcome, Err(Error::Busy { .. }));
         match outcome {
             Ok(answers) => {
                 let durable = answers.iter().filter(|answer| answer.is_ok()).count() as u64;
@@ -523,17 +523,30 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_waited_in_vain_is_remembered_until_one_is_written() {
+    fn a_group_that_waited_in_vain_after_the_close_is_remembered_until_one_is_written() {
         let (_folder, other, store) = locked(Duration::ZERO);
         let id = ConversationId::new("c").expect("an id");
-        let was_busy = || lock(&store.writer().expect("it writes").connection).was_busy;
-        assert!(!was_busy());
+        let writer = Arc::clone(store.writer().expect("it writes"));
         let refused = store.append_all(&id, append("e"));
         assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
-        assert!(was_busy());
+        // It may have been long ago when the store is closed.
+        assert!(!lock(&writer.connection).was_busy);
+        drop(store);
+        let append_after_the_close = || {
+            let (sender, receiver) = mpsc::channel();
+            writer.append_later(
+                Store::request(&id, append("e")).expect("a request"),
+                Box::new(move |answer| sender.send(answer).expect("the receiver is open")),
+                Box::new(drop),
+            );
+            receiver.recv().expect("answered")
+        };
+        let refused = append_after_the_close();
+        assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
+        assert!(lock(&writer.connection).was_busy);
         other.execute_batch("COMMIT").expect("no lock");
-        store.append_all(&id, append("e")).expect("appended");
-        assert!(!was_busy());
+        append_after_the_close().expect("appended");
+        assert!(!lock(&writer.connection).was_busy);
     }
 
     #[test]

@@ -153,6 +153,22 @@ fn a_command_that_cannot_be_judged_waits_although_the_model_calls_it_harmless() 
 }
 
 #[test]
+fn a_resumed_conversation_gets_the_analyzer_of_its_new_policy() {
+    let desk = Desk::new([
+        Answer::text("Hello."),
+        shell("c1", "echo yes > yes.txt", "LOW"),
+        shell("c2", "echo 'one", "LOW"),
+    ]);
+    assert_eq!(desk.run(&["--confirm", "never"]).0, 0);
+    let (code, out, _) = desk.result(&["resume", &desk.id(), "Go on", "--confirm", "risky"]);
+    assert_eq!(code, 1);
+    assert!(out.contains("waiting for your consent"), "{out}");
+    // The harmless action was executed. The one that cannot be judged waits.
+    assert!(desk.program.folder.path().join("work/yes.txt").exists(), "{out}");
+    assert_eq!(desk.server.seen().len(), 3);
+}
+
+#[test]
 fn consent_executes_the_waiting_action() {
     let desk = Desk::new([shell("c1", "echo yes > yes.txt", "LOW"), Answer::text("Done.")]);
     assert_eq!(desk.run(&["--confirm", "always"]).0, 1);

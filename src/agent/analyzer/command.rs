@@ -1,37 +1,19 @@
-//! Finds the program that a command really runs: behind wrappers, nested shells and `find -exec`.
+//! Finds the program that a command really runs, and the shell source that it runs.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::shell::{Command, Word};
+use super::shell::{self, Command, Word};
+use super::wrapper::{Added, Wrapped, joined, wrapped};
 
-/// Commands that run another command, and their options that take an argument.
-const WRAPPERS: &[(&str, &[&str])] = &[
-    ("env", &["-u", "--unset", "-C", "--chdir"]),
-    ("sudo", &["-u", "--user", "-g", "--group", "-D", "--chdir"]),
-    ("builtin", &[]),
-    ("command", &[]),
-    ("time", &["-f", "--format", "-o", "--output"]),
-    ("timeout", &["-k", "--kill-after", "-s", "--signal"]),
-    ("exec", &["-a"]),
-    ("nice", &["-n", "--adjustment"]),
-    ("nohup", &[]),
-    ("chroot", &["--userspec", "--groups"]),
-    ("busybox", &[]),
-    ("toybox", &[]),
-    ("setsid", &[]),
-    ("stdbuf", &["-i", "--input", "-o", "--output", "-e", "--error"]),
-    ("strace", &["-o", "-e", "-p", "-s"]),
-    ("xargs", &["-I", "-n", "-P", "-L", "-d", "-a", "-s", "-E"]),
-];
-
-/// Wrappers with an operand of their own before the command.
-const WITH_OPERAND: [&str; 2] = ["timeout", "chroot"];
-
-const SHELLS: [&str; 6] = ["sh", "bash", "zsh", "dash", "ksh", "ash"];
+const SHELLS: [&str; 12] =
+    ["sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "rbash", "yash", "csh", "tcsh", "fish"];
 
 /// Shells that may not know `$'...'`.
-const PLAIN_SHELLS: [&str; 3] = ["sh", "dash", "ash"];
+const PLAIN_SHELLS: [&str; 4] = ["sh", "dash", "ash", "yash"];
+
+/// Shells with other rules of quotes.
+const FOREIGN_SHELLS: [&str; 3] = ["csh", "tcsh", "fish"];
 
 /// Commands that expand the subscripts of arrays in their arguments, even if these are quoted.
 const EXPANDING: [&str; 14] = [
@@ -52,7 +34,7 @@ const EXPANDING: [&str; 14] = [
 ];
 
 /// How many places are tried at which the command behind its wrappers may begin. If there are more, it is unclear.
-const READINGS_MAX: usize = 64;
+const READINGS_MAX: usize = 16;
 
 /// A command without its wrappers.
 #[derive(Debug, Clone)]
@@ -62,19 +44,63 @@ pub(super) struct Run<'c> {
     pub arguments: Cow<'c, [Word]>,
     /// The shell source that the command runs.
     pub source: Option<String>,
-    /// Whether the command may be another one: only the file system or the shell that runs knows.
+    /// Whether the command is a shell that runs its standard input, and the input is not known here.
+    pub runs_input: bool,
+    /// Whether the command may be another one, or may run another one: only the file system or the shell that runs
+    /// knows.
     pub is_unclear: bool,
+}
+
+/// What a command prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Output {
+    Text(String),
+    /// What it reads.
+    Input,
+    Unknown,
+}
+
+/// What a shell runs.
+enum Reads<'w> {
+    Source(&'w Word),
+    File,
+    Input,
+    Nothing,
+    /// Only the shell that runs knows.
+    Unclear,
 }
 
 impl<'c> Run<'c> {
     /// Returns the command that is really run. There are several if it is not known where it begins. Empty if no
     /// command follows the assignments and wrappers.
     pub fn of(command: &'c Command) -> Vec<Self> {
-        let begin = command.words.iter().take_while(|word| word.is_assignment()).count();
+        let input = command.input.as_deref();
+        let mut runs = Self::of_words(&command.words, input);
+        if command.words.iter().any(|word| word.gaps.iter().any(|gap| gap.is_blank)) {
+            let n_assignments = n_assignments(&command.words);
+            let separate = |(place, word): (usize, &Word)| {
+                if place < n_assignments { vec![word.clone()] } else { word.separated() }
+            };
+            let words: Vec<Word> = command.words.iter().enumerate().flat_map(separate).collect();
+            runs.extend(Run::of_words(&words, input).into_iter().map(Run::into_owned));
+        }
+        if command.is_data {
+            for run in &mut runs {
+                (run.runs_input, run.is_unclear) = (false, false);
+            }
+            if command.words.iter().any(has_subscript) {
+                let source = Some(joined(&command.words));
+                runs.push(Self { source, ..Self::named(String::new(), &[]) });
+            }
+        }
+        runs
+    }
+
+    fn of_words(words: &'c [Word], input: Option<&str>) -> Vec<Self> {
         let mut runs: Vec<Self> = Vec::new();
-        let mut readings = vec![&command.words[begin..]];
+        let mut readings = vec![(&words[n_assignments(words)..], Added::Nothing)];
         let mut known = BTreeSet::new();
-        while let Some(words) = readings.pop() {
+        while let Some((words, added)) = readings.pop() {
             if runs.len() >= READINGS_MAX {
                 runs[0].is_unclear = true;
                 break;
@@ -83,17 +109,36 @@ impl<'c> Run<'c> {
             if !known.insert(words.as_ptr()) {
                 continue;
             }
-            if first.is_unknown {
+            let Some(name) = name(first) else {
                 runs.push(Self::unknown(first, arguments));
                 continue;
-            }
-            let name = first.text.rsplit('/').next().unwrap_or_default().to_lowercase();
-            match wrapped(&name, arguments) {
-                Some(inner) => readings.extend(inner),
-                None => runs.push(Self::known(first, name, arguments, command.input.as_deref())),
+            };
+            let is_bracket = matches!(first.text.as_str(), "[" | "[[");
+            let is_other = (first.is_pattern && !is_bracket) || added.changes(&first.text);
+            let wrapped = wrapped(&name, arguments);
+            let is_wrapper = wrapped.is_some();
+            let mut run = match wrapped {
+                Some(wrapped) => {
+                    let added = if wrapped.added == Added::Nothing { added } else { wrapped.added };
+                    readings.extend(wrapped.commands.iter().map(|words| (*words, added)));
+                    Self::wrapper(name, wrapped, added)
+                }
+                None => Self::known(name, arguments, added),
+            };
+            run.is_unclear |= is_other;
+            run.take_input(input);
+            run.check_source(added);
+            // Most wrappers run no more than the commands in their words.
+            if !is_wrapper || run.is_unclear || run.runs_input || run.source.is_some() {
+                runs.push(run);
             }
         }
         runs
+    }
+
+    fn named(name: String, arguments: &'c [Word]) -> Self {
+        let arguments = Cow::Borrowed(arguments);
+        Self { name: Some(name), arguments, source: None, runs_input: false, is_unclear: false }
     }
 
     fn unknown(first: &Word, arguments: &'c [Word]) -> Self {
@@ -104,33 +149,90 @@ impl<'c> Run<'c> {
         } else {
             pieces.into_iter().chain(arguments.iter().cloned()).collect()
         };
-        Self { name: None, arguments, source: None, is_unclear: first.is_several }
+        Self { name: None, arguments, source: None, runs_input: false, is_unclear: true }
     }
 
-    fn known(first: &Word, name: String, arguments: &'c [Word], input: Option<&str>) -> Self {
-        let source = match name.as_str() {
-            "eval" => Some(joined(arguments)),
-            shell if SHELLS.contains(&shell) => {
-                script(arguments).map(Word::source).or_else(|| input.map(str::to_owned))
+    /// Returns what a wrapper runs besides the commands in its words.
+    fn wrapper(name: String, wrapped: Wrapped<'_>, added: Added<'_>) -> Self {
+        // The input of another wrapper may give the command.
+        let is_open = wrapped.commands.is_empty() && added == Added::AtEnd && name != "xargs";
+        Self {
+            source: wrapped.source,
+            runs_input: wrapped.runs_input,
+            is_unclear: wrapped.is_unclear || is_open,
+            ..Self::named(name, &[])
+        }
+    }
+
+    fn known(name: String, arguments: &'c [Word], added: Added<'_>) -> Self {
+        let mut run = Self::named(name, arguments);
+        let grows = added == Added::AtEnd;
+        let is_changed = || added != Added::File && arguments.iter().any(|word| added.changes(&word.text));
+        let reads = match run.name.as_deref().unwrap_or_default() {
+            "eval" => {
+                run.source = Some(without_options(arguments));
+                run.is_unclear = grows;
+                return run;
             }
-            other if EXPANDING.contains(&other) && arguments.iter().any(has_subscript) => {
-                Some(joined(arguments))
+            "trap" => {
+                run.source = arguments.iter().find(|word| !word.text.starts_with('-')).map(Word::source);
+                return run;
             }
-            _ => None,
+            "alias" => {
+                run.source = Some(aliases(arguments));
+                return run;
+            }
+            "rm" => {
+                run.is_unclear = may_have_options(arguments, grows) || is_changed();
+                return run;
+            }
+            "dd" => {
+                run.is_unclear = grows || is_changed();
+                return run;
+            }
+            "." | "source" => sourced(arguments),
+            shell if SHELLS.contains(&shell) => script(arguments),
+            other => {
+                if EXPANDING.contains(&other) && arguments.iter().any(has_subscript) {
+                    run.source = Some(without_options(arguments));
+                }
+                return run;
+            }
         };
-        let has_quote = |source: &String| source.contains("$'") && source.contains("\\'");
-        let is_option = |word: &Word| word.is_several && word.text.starts_with(['{', '-']);
-        let is_unclear = (first.is_pattern && !matches!(first.text.as_str(), "[" | "[["))
-            || (PLAIN_SHELLS.contains(&&*name) && source.as_ref().is_some_and(has_quote))
-            || (name == "rm" && arguments.iter().any(is_option));
-        Self { name: Some(name), arguments: Cow::Borrowed(arguments), source, is_unclear }
+        run.is_unclear =
+            matches!(reads, Reads::Unclear) || (grows && !matches!(reads, Reads::Source(_) | Reads::File));
+        run.runs_input = matches!(reads, Reads::Input);
+        if let Reads::Source(word) = reads {
+            run.source = Some(word.source());
+        }
+        run
     }
 
-    /// Returns whether the command is a shell that runs its standard input.
-    pub fn is_shell(&self) -> bool {
-        let reads = |word: &Word| is_short_option(word) && word.text.contains('s');
-        self.name.as_deref().is_some_and(|name| SHELLS.contains(&name))
-            && (script(&self.arguments).is_none() || self.arguments.iter().any(reads))
+    /// Gives the command its input. A shell may run it.
+    fn take_input(&mut self, input: Option<&str>) {
+        let is_shell = self.name.as_deref().is_some_and(|name| SHELLS.contains(&name));
+        if let Some(input) = input.filter(|_| self.runs_input || is_shell) {
+            self.runs_input = false;
+            self.source.get_or_insert_with(|| input.to_owned());
+        }
+    }
+
+    /// Checks that the source is whole, and that the shell reads it as is done here.
+    fn check_source(&mut self, added: Added<'_>) {
+        let name = self.name.as_deref().unwrap_or_default();
+        let is_foreign = FOREIGN_SHELLS.contains(&name) && (self.runs_input || self.source.is_some());
+        let is_misread = self.source.as_ref().is_some_and(|source| {
+            let has_quote = source.contains("$'") && source.contains("\\'");
+            shell::is_incomplete(source)
+                || added.changes(source)
+                || (PLAIN_SHELLS.contains(&name) && has_quote)
+        });
+        self.is_unclear |= is_foreign || is_misread;
+    }
+
+    fn into_owned<'o>(self) -> Run<'o> {
+        let Self { name, arguments, source, runs_input, is_unclear } = self;
+        Run { name, arguments: Cow::Owned(arguments.into_owned()), source, runs_input, is_unclear }
     }
 
     /// Returns whether the command downloads something.
@@ -138,19 +240,21 @@ impl<'c> Run<'c> {
         matches!(self.name.as_deref(), Some("curl" | "wget"))
     }
 
-    /// Returns the command's output: the arguments of `echo` and `printf`, the input of `cat`. `None` for others.
-    pub fn output(&self, input: Option<&str>) -> Option<String> {
+    /// Returns what the command prints.
+    pub fn output(&self) -> Output {
+        let reads_only = |word: &Word| matches!(word.text.as_str(), "-" | "--" | "-u") && !word.is_unknown;
         match self.name.as_deref() {
-            Some("echo" | "printf") => Some(joined(&self.arguments)),
-            Some("cat") => input.map(str::to_owned),
-            Some(_) | None => None,
+            Some("echo" | "printf" | "yes") => Output::Text(without_options(&self.arguments)),
+            Some("cat") if self.arguments.iter().all(reads_only) => Output::Input,
+            Some("tee") => Output::Input,
+            Some(_) | None => Output::Unknown,
         }
     }
 
     /// Returns whether the arguments contain the options recursive and force (`-rf`), in any form.
     pub fn is_recursive_and_forced(&self) -> bool {
         let (mut recursive, mut force) = (false, false);
-        for word in self.arguments.iter().take_while(|word| word.text != "--") {
+        for word in before_operands(&self.arguments) {
             if let Some(long) = word.text.strip_prefix("--") {
                 // A long option may be cut.
                 recursive |= "recursive".starts_with(long);
@@ -164,102 +268,104 @@ impl<'c> Run<'c> {
     }
 }
 
-/// Returns the commands that a wrapper may run. `None` if the command is no wrapper.
-fn wrapped<'c>(name: &str, arguments: &'c [Word]) -> Option<Vec<&'c [Word]>> {
-    match name {
-        "find" => {
-            let found = executed(arguments);
-            (!found.is_empty()).then_some(found)
-        }
-        // The first word is a name if a shell takes the next one for the beginning of a command.
-        "coproc" => Some(vec![arguments, arguments.get(1..).unwrap_or_default()]),
-        _ => {
-            let (_, with_word) = WRAPPERS.iter().find(|(wrapper, _)| *wrapper == name)?;
-            Some(after_options(name, arguments, with_word))
-        }
-    }
+/// Returns how many of the first words are assignments.
+fn n_assignments(words: &[Word]) -> usize {
+    words.iter().take_while(|word| word.is_assignment()).count()
 }
 
-/// Returns the commands that `find` runs.
-fn executed(arguments: &[Word]) -> Vec<&[Word]> {
-    let begins = |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
-    let mut found = Vec::new();
+/// Returns the name of a command without the folder, in lower case. `None` if only a running shell would know it.
+fn name(word: &Word) -> Option<String> {
+    let begin = word.text.rfind('/').map_or(0, |slash| slash + 1);
+    let is_known = !word.is_unknown || (!word.is_several && word.gaps.iter().all(|gap| gap.at < begin));
+    is_known.then(|| word.text[begin..].to_lowercase())
+}
+
+/// Returns what a shell runs: the first word that is no option is its source after `-c`, and a file otherwise.
+fn script(arguments: &[Word]) -> Reads<'_> {
     let mut rest = arguments;
-    while let Some(at) = rest.iter().position(begins) {
-        rest = &rest[at + 1..];
-        let end = rest.iter().position(|word| begins(word) || word.text == ";");
-        found.push(&rest[..end.unwrap_or(rest.len())]);
-    }
-    found
-}
-
-/// Returns where the command may begin that follows a wrapper's options and operands. An option that is not known may
-/// take the next word.
-fn after_options<'w>(wrapper: &str, words: &'w [Word], with_word: &[&str]) -> Vec<&'w [Word]> {
-    let mut found = Vec::new();
-    let mut rest = words;
-    let mut operands = usize::from(WITH_OPERAND.contains(&wrapper));
-    let mut may_take = false;
+    let (mut is_command, mut is_input, mut is_ended) = (false, false, false);
     while let [first, more @ ..] = rest {
-        if first.text.starts_with('-') && !first.is_unknown {
-            let takes = with_word.contains(&first.text.as_str());
-            rest = more.get(usize::from(takes)..).unwrap_or_default();
-            may_take = !takes && first.text != "--" && !first.text.contains('=');
-            continue;
+        if first.may_be_several() || (first.may_be_option() && !more.is_empty()) {
+            return Reads::Unclear;
         }
-        let is_setting = matches!(wrapper, "env" | "sudo") && first.is_assignment();
-        if !is_setting && operands > 0 {
-            operands -= 1;
-        } else if !is_setting {
-            found.push(rest);
-            if !may_take {
-                break;
+        rest = more;
+        match first.text.as_str() {
+            "--" | "-" if !is_ended && !first.is_unknown => is_ended = true,
+            "--help" | "--version" if !is_ended => return Reads::Nothing,
+            "--rcfile" | "--init-file" if !is_ended => {
+                let is_other = |file: &Word| file.may_be_several() || is_input_file(&file.text);
+                if rest.first().is_some_and(is_other) {
+                    return Reads::Unclear;
+                }
+                rest = rest.get(1..).unwrap_or_default();
             }
-        }
-        may_take = false;
-        rest = more;
-    }
-    found
-}
-
-/// Returns the source that follows a shell's `-c`: the first word after it that is no option.
-fn script(arguments: &[Word]) -> Option<&Word> {
-    let mut rest = arguments;
-    let mut is_command = false;
-    while let [first, more @ ..] = rest {
-        rest = more;
-        if matches!(first.text.as_str(), "--" | "-") {
-            return rest.first().filter(|_| is_command);
-        }
-        if is_short_option(first) {
-            is_command |= first.text.contains('c');
-            // The name of a setting follows.
-            let takes = first.text.ends_with(['o', 'O']);
-            rest = rest.get(usize::from(takes)..).unwrap_or_default();
-        } else if matches!(first.text.as_str(), "--rcfile" | "--init-file") {
-            rest = rest.get(1..).unwrap_or_default();
-        } else if is_command && !first.text.starts_with("--") {
-            return Some(first);
+            long if !is_ended && long.starts_with("--") => {}
+            short if !is_ended && short.starts_with(['-', '+']) => {
+                is_command |= short.contains('c');
+                is_input |= short.contains('s');
+                // The names of settings follow.
+                let n_names = short.matches(['o', 'O']).count();
+                rest = rest.get(n_names..).unwrap_or_default();
+            }
+            _ if is_command => return Reads::Source(first),
+            _ if is_input => return Reads::Input,
+            file => return if is_input_file(file) { Reads::Input } else { Reads::File },
         }
     }
-    None
+    if is_command { Reads::Nothing } else { Reads::Input }
 }
 
-fn is_short_option(word: &Word) -> bool {
-    word.text.starts_with(['-', '+']) && !word.text.starts_with("--")
+/// Returns what `source` runs.
+fn sourced(arguments: &[Word]) -> Reads<'_> {
+    match arguments.iter().find(|word| word.text != "--") {
+        None => Reads::Nothing,
+        // A substitution of a process, or several words.
+        Some(file) if file.is_several && !file.text.contains('/') => Reads::Unclear,
+        Some(file) if is_input_file(&file.text) => Reads::Input,
+        Some(_) => Reads::File,
+    }
+}
+
+/// Returns whether a file is what the command reads.
+fn is_input_file(path: &str) -> bool {
+    path == "/dev/stdin" || ["/dev/fd/", "/proc/self/fd/"].iter().any(|folder| path.starts_with(folder))
+}
+
+/// Returns whether `rm` may get other options than those in its words. `grows`: more words follow.
+fn may_have_options(arguments: &[Word], grows: bool) -> bool {
+    let n_operands = arguments.iter().filter(|word| !word.text.starts_with('-')).count();
+    let is_other = |word: &Word| {
+        let begins_known = word.gaps.is_empty() && !word.text.starts_with(['{', '-']);
+        let n_own = usize::from(!word.text.starts_with('-'));
+        (word.is_several && !begins_known) || (word.may_be_option() && n_operands > n_own)
+    };
+    let n_before = before_operands(arguments).count();
+    arguments[..n_before].iter().any(is_other) || (grows && n_before == arguments.len())
+}
+
+/// Returns the words before `--`, after which there are no options.
+fn before_operands(arguments: &[Word]) -> impl Iterator<Item = &Word> {
+    arguments.iter().take_while(|word| word.text != "--" || word.is_unknown)
+}
+
+/// Returns the commands for which an alias stands.
+fn aliases(arguments: &[Word]) -> String {
+    let sources = arguments.iter().map(Word::source);
+    let commands = sources.filter_map(|source| Some(source.split_once('=')?.1.to_owned()));
+    commands.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the words of a command as one source, without the options before them.
-fn joined(words: &[Word]) -> String {
-    let words = words.iter().skip_while(|word| word.text.starts_with('-'));
-    words.map(Word::source).collect::<Vec<_>>().join(" ")
+fn without_options(words: &[Word]) -> String {
+    let n_options = words.iter().take_while(|word| word.text.starts_with('-')).count();
+    joined(&words[n_options..])
 }
 
 /// Returns the pieces of a word between its unknown parts if one of them may be an option.
 fn pieces(word: &Word) -> Vec<Word> {
     let mut pieces = Vec::new();
     let mut begin = 0;
-    for end in word.gaps.iter().copied().chain([word.text.len()]) {
+    for end in word.gaps.iter().map(|gap| gap.at).chain([word.text.len()]) {
         pieces.push(&word.text[begin..end]);
         begin = end;
     }

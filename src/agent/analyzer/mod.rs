@@ -1,7 +1,8 @@
 //! Analyzers rate the risk of an action, before a user is asked to confirm it.
 //!
 //! An analyzer rates one action at a time and changes nothing. Source: `docs/reference/confirmation.md#analyzers`. One
-//! rule is stricter than there: the risk of a command that may hide another one is unknown, not low.
+//! rule is stricter than there: the risk of a command that may hide another one is unknown, not low. The page
+//! `docs/conformance.md#analyzers` lists the cases.
 
 mod command;
 mod pattern;
@@ -9,6 +10,7 @@ mod pipe;
 mod rail;
 mod segments;
 mod shell;
+mod wrapper;
 
 use crate::event::{ActionEvent, Json, Map, Risk, Text};
 use crate::json::{Fault, Raw};
@@ -64,6 +66,28 @@ pub enum AnalyzerError {
 
 /// The maximum nesting depth of ensembles.
 const DEPTH_MAX: usize = 8;
+
+/// How many characters an analyzer may read for one action, before it stops and the risk is unknown. A command of the
+/// greatest length can be read eight times: sources within sources are read again for each level.
+const WORK_MAX: usize = 8 * segments::CHARACTERS_MAX;
+
+/// The work for one action, in characters that were read.
+#[derive(Default)]
+struct Work {
+    spent: usize,
+}
+
+impl Work {
+    /// Reads the source of a shell. `None` if too much was read already.
+    fn read(&mut self, source: &str) -> Option<shell::Script> {
+        if self.spent >= WORK_MAX {
+            return None;
+        }
+        let script = shell::read(source);
+        self.spent += script.work;
+        Some(script)
+    }
+}
 
 impl Analyzer {
     /// Reads an analyzer from the reference's JSON: `{"kind": "LLMSecurityAnalyzer"}`.
@@ -141,8 +165,8 @@ impl Analyzer {
     pub fn analyze(&self, action: &ActionEvent) -> Analysis {
         let risk = match self {
             Self::Llm => action.security_risk.clone(),
-            Self::Pattern => pattern::risk(action),
-            Self::Rail => rail::risk(action),
+            Self::Pattern => pattern::risk(action, &mut Work::default()),
+            Self::Rail => rail::risk(action, &mut Work::default()),
             Self::Ensemble { analyzers, propagate_unknown } => {
                 let risks: Vec<Risk> =
                     analyzers.iter().map(|analyzer| analyzer.analyze(action).risk).collect();

@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 use regex::{Regex, RegexBuilder};
 
 use super::command::Run;
-use super::pipe;
 use super::segments::{Kind, executable, plain, said};
-use super::shell::{self, Command, Pipeline, Word};
+use super::shell::{Command, Pipeline, Word};
+use super::{Work, pipe};
 use crate::event::{ActionEvent, Risk};
 use crate::json::Raw;
 
@@ -78,7 +78,7 @@ static COMPILED: LazyLock<[Vec<Regex>; 4]> = LazyLock::new(|| {
 });
 
 /// Rates the risk of an action.
-pub(super) fn risk(action: &ActionEvent) -> Risk {
+pub(super) fn risk(action: &ActionEvent, work: &mut Work) -> Risk {
     let segments = executable(action);
     let texts: Vec<&str> = segments.pieces.iter().map(|segment| segment.text.as_str()).collect();
     let commands = texts.join(" ");
@@ -87,8 +87,8 @@ pub(super) fn risk(action: &ActionEvent) -> Risk {
     let mut lines = vec![plain(&commands)];
     let mut worst = if segments.is_cut { Deletion::Hidden } else { Deletion::None };
     for segment in &segments.pieces {
-        let found = deletion(&segment.text, DEPTH_MAX, &mut lines);
-        if found != Deletion::Hidden || segment.kind == Kind::Command {
+        let found = deletion(&segment.text, DEPTH_MAX, &mut lines, work);
+        if found > Deletion::Unread || segment.kind == Kind::Command {
             worst = worst.max(found);
         }
     }
@@ -103,7 +103,7 @@ pub(super) fn risk(action: &ActionEvent) -> Risk {
     }
     match worst {
         Deletion::None => Risk::Low,
-        Deletion::Hidden | Deletion::Possible | Deletion::Found => Risk::Unknown,
+        Deletion::Hidden | Deletion::Unread | Deletion::Possible | Deletion::Found => Risk::Unknown,
     }
 }
 
@@ -113,30 +113,36 @@ enum Deletion {
     None,
     /// A command may be hidden in the source. This matters only if a shell runs it.
     Hidden,
+    /// A part of the source was not read, because it lies too deep or takes too much work. This matters only if a shell
+    /// runs it.
+    Unread,
     /// A command whose name only a running shell would know gets the options of such a deletion.
     Possible,
     Found,
 }
 
 /// Searches a source and what is nested in it. Adds each of its pipelines to `lines`, as a person would write it.
-fn deletion(source: &str, depth: usize, lines: &mut Vec<String>) -> Deletion {
-    // What lies deeper was not read.
-    let Some(depth) = depth.checked_sub(1) else { return Deletion::Possible };
-    let script = shell::read(source);
-    let printed = pipe::printed_sources(&script.pipelines);
-    let is_hidden = script.is_unclear || printed.iter().any(|source| pipe::is_encoded(source));
-    let mut worst = if is_hidden { Deletion::Hidden } else { Deletion::None };
+fn deletion(source: &str, depth: usize, lines: &mut Vec<String>, work: &mut Work) -> Deletion {
+    let Some(depth) = depth.checked_sub(1) else { return Deletion::Unread };
+    let Some(script) = work.read(source) else { return Deletion::Unread };
+    let fed = pipe::fed(&script.pipelines);
+    let mut worst = if script.is_unclear || fed.is_unclear { Deletion::Hidden } else { Deletion::None };
     lines.extend(script.pipelines.iter().map(line));
-    for source in &printed {
-        worst = worst.max(deletion(source, depth, lines));
+    for source in &fed.sources {
+        worst = worst.max(deletion(source, depth, lines, work));
     }
     for command in script.pipelines.iter().flatten() {
         for nested in &command.nested {
-            worst = worst.max(deletion(nested, depth, lines));
+            worst = worst.max(deletion(nested, depth, lines, work));
+        }
+        for expression in &command.expressions {
+            let found = deletion(expression, depth, lines, work);
+            // To most shells it is no command, so it need not be a valid one.
+            worst = worst.max(if found == Deletion::Hidden { Deletion::None } else { found });
         }
         for run in Run::of(command) {
             if let Some(source) = &run.source {
-                worst = worst.max(deletion(source, depth, lines));
+                worst = worst.max(deletion(source, depth, lines, work));
             }
             if run.is_unclear {
                 worst = worst.max(Deletion::Hidden);

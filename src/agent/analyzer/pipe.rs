@@ -2,37 +2,76 @@
 //!
 //! Which commands belong to a group (`{ a; b; } | c`) or a loop is not known. All commands before its pipe count.
 
-use super::command::Run;
-use super::shell::{Command, Pipeline};
+use super::command::{Output, Run};
+use super::shell::{self, Command, Pipeline};
 
-/// Returns the texts that are printed and that a shell runs.
-pub(super) fn printed_sources(pipelines: &[Pipeline]) -> Vec<String> {
-    let mut sources = Vec::new();
-    let mut printed = Vec::new();
-    for pipeline in pipelines {
-        if after_group(pipeline).is_some_and(runs_input) {
-            sources.append(&mut printed);
-        }
-        for (place, command) in pipeline.iter().enumerate() {
-            let runs = Run::of(command);
-            let Some(output) = runs.iter().find_map(|run| run.output(command.input.as_deref())) else {
-                continue;
-            };
-            // A shell may be within the group that follows.
-            let is_run = |next: &Command| next.words.is_empty() || runs_input(next);
-            if pipeline.get(place + 1).is_some_and(is_run) {
-                sources.push(output);
-            } else {
-                printed.push(output);
-            }
-        }
-    }
-    sources
+/// What shells read and run.
+#[derive(Default)]
+pub(super) struct Fed {
+    /// The printed texts that may come to a shell. Filters between them and the shell may change them.
+    pub sources: Vec<String>,
+    /// Whether a shell runs a text that is not known.
+    pub is_unclear: bool,
 }
 
-/// Returns whether `echo` and `printf` may print other characters than those of the text.
-pub(super) fn is_encoded(text: &str) -> bool {
-    text.contains(['\\', '%'])
+/// What goes through a pipe.
+#[derive(Default)]
+struct Flow {
+    texts: Vec<String>,
+    /// Whether nothing else goes through it.
+    is_known: bool,
+}
+
+impl Flow {
+    /// Lets the flow pass a command.
+    fn pass(&mut self, command: &Command, runs: &[Run<'_>]) {
+        let mut is_known = runs.len() == 1;
+        for run in runs {
+            match run.output() {
+                Output::Text(text) => {
+                    // The command may decode these.
+                    is_known &= !text.contains(['\\', '%']) && !shell::is_incomplete(&text);
+                    self.texts.push(text);
+                }
+                Output::Input => is_known &= self.is_known || command.input.is_some(),
+                Output::Unknown => is_known = false,
+            }
+        }
+        if let Some(input) = &command.input {
+            is_known &= !shell::is_incomplete(input);
+            self.texts.push(input.clone());
+        }
+        self.is_known = is_known;
+    }
+}
+
+/// Returns what the shells of these pipelines read and run.
+pub(super) fn fed(pipelines: &[Pipeline]) -> Fed {
+    let mut fed = Fed::default();
+    let mut before = Flow { texts: Vec::new(), is_known: true };
+    for pipeline in pipelines {
+        let mut flow = Flow::default();
+        for (place, command) in pipeline.iter().enumerate() {
+            if place == 0 && command.is_group {
+                flow = std::mem::take(&mut before);
+                before.is_known = true;
+                continue;
+            }
+            let runs = Run::of(command);
+            let runs_input = runs.iter().any(|run| run.runs_input);
+            // A shell may be within the group that follows.
+            let is_group = place > 0 && command.words.is_empty();
+            if runs_input || is_group {
+                fed.sources.append(&mut flow.texts);
+            }
+            // Without a pipe, it reads what comes from a terminal or from around a group.
+            fed.is_unclear |= runs_input && !(place > 0 && flow.is_known);
+            flow.pass(command, &runs);
+        }
+        before.is_known &= flow.is_known;
+        before.texts.append(&mut flow.texts);
+    }
+    fed
 }
 
 /// Returns whether a group gives to the next command what its last command downloads, or to a shell what one of its
@@ -40,7 +79,8 @@ pub(super) fn is_encoded(text: &str) -> bool {
 pub(super) fn group_gives_fetched(pipelines: &[Pipeline]) -> bool {
     let (mut has_fetched, mut fetches) = (false, false);
     for pipeline in pipelines {
-        let gives = |next: &Command| fetches || (has_fetched && runs_input(next));
+        let gives =
+            |next: &Command| fetches || (has_fetched && Run::of(next).iter().any(|run| run.runs_input));
         if after_group(pipeline).is_some_and(gives) {
             return true;
         }
@@ -58,9 +98,4 @@ fn after_group(pipeline: &[Command]) -> Option<&Command> {
         [group, next, ..] if group.is_group => Some(next),
         _ => None,
     }
-}
-
-/// Returns whether the command is a shell that runs its input.
-fn runs_input(command: &Command) -> bool {
-    Run::of(command).iter().any(Run::is_shell)
 }

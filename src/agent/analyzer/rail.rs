@@ -6,9 +6,9 @@
 
 use super::command::Run;
 use super::pattern::DEPTH_MAX;
-use super::pipe;
 use super::segments::{Kind, executable};
-use super::shell::{self, Command, Pipeline, Word};
+use super::shell::{Command, Pipeline, Word};
+use super::{Work, pipe};
 use crate::event::{ActionEvent, Risk};
 
 /// Folders that the operating system needs.
@@ -16,16 +16,18 @@ const CRITICAL: [&str; 5] = ["/etc", "/usr", "/var", "/home", "/boot"];
 
 /// Rates the risk of an action: high, low, or unknown if it depends on values that only a running shell knows, or if a
 /// command may be hidden.
-pub(super) fn risk(action: &ActionEvent) -> Risk {
+pub(super) fn risk(action: &ActionEvent, work: &mut Work) -> Risk {
     let segments = executable(action);
-    let found = segments.pieces.iter().map(|segment| match in_source(&segment.text, DEPTH_MAX) {
-        Found::Hidden if segment.kind == Kind::Text => Found::Nothing,
-        found => found,
-    });
-    let cut = if segments.is_cut { Found::Hidden } else { Found::Nothing };
-    match found.fold(cut, Found::max) {
+    let mut worst = if segments.is_cut { Found::Hidden } else { Found::Nothing };
+    for segment in &segments.pieces {
+        let found = in_source(&segment.text, DEPTH_MAX, work);
+        if found > Found::Unread || segment.kind == Kind::Command {
+            worst = worst.max(found);
+        }
+    }
+    match worst {
         Found::Danger => Risk::High,
-        Found::Unclear | Found::Hidden => Risk::Unknown,
+        Found::Unclear | Found::Unread | Found::Hidden => Risk::Unknown,
         Found::Nothing => Risk::Low,
     }
 }
@@ -35,51 +37,70 @@ enum Found {
     Nothing,
     /// A command may be hidden in the source. This matters only if a shell runs it.
     Hidden,
+    /// A part of the source was not read, because it lies too deep or takes too much work. This matters only if a shell
+    /// runs it.
+    Unread,
     Unclear,
     Danger,
 }
 
-fn in_source(source: &str, depth: usize) -> Found {
-    let Some(depth) = depth.checked_sub(1) else { return Found::Unclear };
-    let script = shell::read(source);
+fn in_source(source: &str, depth: usize, work: &mut Work) -> Found {
+    let Some(depth) = depth.checked_sub(1) else { return Found::Unread };
+    let Some(script) = work.read(source) else { return Found::Unread };
     if pipe::group_gives_fetched(&script.pipelines) {
         return Found::Danger;
     }
-    let printed = pipe::printed_sources(&script.pipelines);
-    let is_hidden = script.is_unclear || printed.iter().any(|source| pipe::is_encoded(source));
-    let own = if is_hidden { Found::Hidden } else { Found::Nothing };
-    let found = script.pipelines.iter().map(|pipeline| in_pipeline(pipeline, depth));
-    found.chain(printed.iter().map(|source| in_source(source, depth))).fold(own, Found::max)
+    let fed = pipe::fed(&script.pipelines);
+    let mut worst = if script.is_unclear || fed.is_unclear { Found::Hidden } else { Found::Nothing };
+    for pipeline in &script.pipelines {
+        worst = worst.max(in_pipeline(pipeline, depth, work));
+    }
+    for source in &fed.sources {
+        worst = worst.max(in_source(source, depth, work));
+    }
+    worst
 }
 
-fn in_pipeline(pipeline: &Pipeline, depth: usize) -> Found {
+fn in_pipeline(pipeline: &Pipeline, depth: usize, work: &mut Work) -> Found {
     let mut worst = Found::Nothing;
     for (place, command) in pipeline.iter().enumerate() {
         let is_piped = place + 1 < pipeline.len();
         let runs = Run::of(command);
-        worst = worst.max(in_command(command, &runs, depth));
-        if is_piped && (runs.iter().any(Run::is_fetch) || prints_fetched(command, &runs)) {
+        worst = worst.max(in_command(command, &runs, depth, work));
+        if is_piped && (runs.iter().any(Run::is_fetch) || prints_fetched(command, &runs, work)) {
             return Found::Danger;
         }
     }
     worst
 }
 
-fn in_command(command: &Command, runs: &[Run<'_>], depth: usize) -> Found {
-    let nested = command.nested.iter().map(|source| in_source(source, depth));
-    let sources = runs.iter().filter_map(|run| run.source.as_ref()).map(|source| in_source(source, depth));
-    let own = runs.iter().map(|run| {
+fn in_command(command: &Command, runs: &[Run<'_>], depth: usize, work: &mut Work) -> Found {
+    let mut worst = Found::Nothing;
+    for nested in &command.nested {
+        worst = worst.max(in_source(nested, depth, work));
+    }
+    for expression in &command.expressions {
+        let found = in_source(expression, depth, work);
+        // To most shells it is no command, so it need not be a valid one.
+        worst = worst.max(if found == Found::Hidden { Found::Nothing } else { found });
+    }
+    for run in runs {
+        if let Some(source) = &run.source {
+            worst = worst.max(in_source(source, depth, work));
+        }
         let hidden = if run.is_unclear { Found::Hidden } else { Found::Nothing };
-        hidden.max(raw_disk_write(run)).max(critical_deletion(run))
-    });
-    nested.chain(sources).chain(own).max().unwrap_or(Found::Nothing)
+        worst = worst.max(hidden).max(raw_disk_write(run)).max(critical_deletion(run));
+    }
+    worst
 }
 
 /// Returns whether a command prints what a substitution within it downloads.
-fn prints_fetched(command: &Command, runs: &[Run<'_>]) -> bool {
+fn prints_fetched(command: &Command, runs: &[Run<'_>], work: &mut Work) -> bool {
     let prints = runs.iter().any(|run| matches!(run.name.as_deref(), Some("echo" | "printf")));
     let fetches = |source: &String| {
-        shell::read(source).pipelines.iter().flatten().flat_map(Run::of).any(|run| run.is_fetch())
+        let script = work.read(source);
+        let pipelines = script.iter().flat_map(|script| &script.pipelines);
+        pipelines.flatten().flat_map(Run::of).any(|run| run.is_fetch())
     };
     prints && command.nested.iter().any(fetches)
 }

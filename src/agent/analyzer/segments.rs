@@ -8,10 +8,16 @@ use crate::event::{Action, ActionEvent};
 use crate::json::Raw;
 
 /// The number of characters of each group that are analyzed.
-const CHARACTERS_MAX: usize = 30_000;
+pub(super) const CHARACTERS_MAX: usize = 30_000;
 
 /// The arguments of every call in which a model only speaks about the call.
 const SAID: [&str; 2] = ["summary", "security_risk"];
+
+/// Parts of the names of tools and arguments that take the commands of a shell.
+const SHELL_PARTS: [&str; 5] = ["bash", "cmd", "command", "shell", "terminal"];
+
+/// Words in the names of tools and arguments that take the commands of a shell.
+const SHELL_WORDS: [&str; 7] = ["args", "argv", "exec", "script", "sh", "ssh", "zsh"];
 
 /// What a text of a call is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +64,8 @@ pub(super) fn executable(action: &ActionEvent) -> Segments {
     let mut segments = Segments::new();
     let arguments = &action.tool_call.arguments;
     match Raw::parse(arguments) {
-        Ok(raw) => strings(raw, kind(action), &mut segments),
-        Err(_) if !arguments.is_empty() => segments.add(arguments, kind(action)),
+        Ok(raw) => strings(raw, texts(action), &mut segments),
+        Err(_) if !arguments.is_empty() => segments.add(arguments, texts(action).kind()),
         Err(_) => {}
     }
     for name in [&action.tool_name, &action.tool_call.name] {
@@ -70,15 +76,50 @@ pub(super) fn executable(action: &ActionEvent) -> Segments {
     segments
 }
 
-/// Returns what the arguments of a call are. Those of a tool that is not built in may be commands.
-fn kind(action: &ActionEvent) -> Kind {
+/// What the texts within a value are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Texts {
+    Are(Kind),
+    /// A text is prose, unless the name of its argument says that it is a command.
+    Named,
+}
+
+impl Texts {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Are(kind) => kind,
+            Self::Named => Kind::Text,
+        }
+    }
+
+    /// Returns what the texts within the member of this name are.
+    fn of_member(self, name: &str) -> Self {
+        if SAID.contains(&name) {
+            Self::Are(Kind::Text)
+        } else if self == Self::Named && is_shell_name(name) {
+            Self::Are(Kind::Command)
+        } else {
+            self
+        }
+    }
+}
+
+/// Returns what the arguments of a call are. The arguments of a tool that is not built in are judged by their names. An
+/// invalid call has no action, so it may be a call of any tool.
+fn texts(action: &ActionEvent) -> Texts {
     match &action.action {
+        Some(Action::Terminal(_)) | None => Texts::Are(Kind::Command),
+        Some(Action::Mcp(_) | Action::Unknown(_)) => {
+            let is_shell = [&action.tool_name, &action.tool_call.name].iter().any(|name| is_shell_name(name));
+            if is_shell { Texts::Are(Kind::Command) } else { Texts::Named }
+        }
         Some(
             Action::FileEditor(_)
             | Action::PlanningFileEditor(_)
             | Action::Think(_)
             | Action::Finish(_)
             | Action::TaskTracker(_)
+            | Action::InvokeSkill(_)
             | Action::ReadFile(_)
             | Action::WriteFile(_)
             | Action::Edit(_)
@@ -86,18 +127,41 @@ fn kind(action: &ActionEvent) -> Kind {
             | Action::ApplyPatch(_)
             | Action::Glob(_)
             | Action::Grep(_)
+            | Action::Browser(_)
             | Action::BrowserNavigate(_)
+            | Action::BrowserClick(_)
             | Action::BrowserType(_)
+            | Action::BrowserGetState(_)
             | Action::BrowserGetContent(_)
+            | Action::BrowserScroll(_)
+            | Action::BrowserGoBack(_)
+            | Action::BrowserListTabs(_)
+            | Action::BrowserSwitchTab(_)
+            | Action::BrowserCloseTab(_)
+            | Action::BrowserGetStorage(_)
+            | Action::BrowserSetStorage(_)
+            | Action::BrowserStartRecording(_)
+            | Action::BrowserStopRecording(_)
             | Action::Task(_)
             | Action::Delegate(_)
             | Action::StartChildConversation(_)
+            | Action::Workflow(_)
             | Action::AskOracle(_)
+            | Action::SwitchLlm(_)
+            | Action::ClassifyAndSwitchLlm(_)
             | Action::VisionInspect(_)
-            | Action::ConsultTom(_),
-        ) => Kind::Text,
-        Some(_) | None => Kind::Command,
+            | Action::ConsultTom(_)
+            | Action::SleeptimeCompute(_),
+        ) => Texts::Are(Kind::Text),
     }
+}
+
+/// Returns whether a tool or an argument of this name may take the commands of a shell: `run_command`, `shellScript`.
+fn is_shell_name(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    let mut words = name.split(|c: char| !c.is_alphanumeric());
+    SHELL_PARTS.iter().any(|part| lower.contains(*part))
+        || words.any(|word| word.ends_with("Script") || SHELL_WORDS.contains(&word.to_lowercase().as_str()))
 }
 
 /// Returns the agent's own words about the action.
@@ -111,15 +175,12 @@ pub(super) fn said(action: &ActionEvent) -> Vec<String> {
 }
 
 /// Adds the strings within a value. The parser bounds the nesting depth.
-fn strings(raw: Raw<'_>, kind: Kind, segments: &mut Segments) {
+fn strings(raw: Raw<'_>, texts: Texts, segments: &mut Segments) {
     if let Some(text) = raw.as_str() {
-        segments.add(&text, kind);
+        segments.add(&text, texts.kind());
     }
-    raw.elements().for_each(|element| strings(element, kind, segments));
-    raw.members().for_each(|(name, value)| {
-        let kind = if SAID.contains(&&*name) { Kind::Text } else { kind };
-        strings(value, kind, segments);
-    });
+    raw.elements().for_each(|element| strings(element, texts, segments));
+    raw.members().for_each(|(name, value)| strings(value, texts.of_member(&name), segments));
 }
 
 /// Returns the text as a person sees it: without invisible characters, with full-width characters as ASCII, and with

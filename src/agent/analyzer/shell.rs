@@ -25,16 +25,26 @@ pub(super) struct Word {
     pub text: String,
     /// Whether the word has a part that only a running shell would know.
     pub is_unknown: bool,
-    /// The places of the unknown parts in the text, in bytes.
-    pub gaps: Vec<usize>,
+    /// The unknown parts, in their order.
+    pub gaps: Vec<Gap>,
     /// Whether the word begins with an unquoted tilde.
     pub is_home: bool,
     /// Whether a part of the word is quoted or escaped.
     pub is_quoted: bool,
     /// Whether the word is a pattern: a shell puts the names of files in its place.
     pub is_pattern: bool,
-    /// Whether a shell makes several words of it, because of its braces.
+    /// Whether a shell may make several words of it: because of its braces, or because of an unknown part that no
+    /// quotes keep together.
     pub is_several: bool,
+}
+
+/// An unknown part of a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gap {
+    /// Its place in the text, in bytes.
+    pub at: usize,
+    /// Whether it is `$IFS` without quotes. Its value is white space, unless a command has changed it.
+    pub is_blank: bool,
 }
 
 impl Word {
@@ -43,22 +53,66 @@ impl Word {
         let mut source = String::with_capacity(self.text.len());
         let mut begin = 0;
         for gap in &self.gaps {
-            source.push_str(&self.text[begin..*gap]);
+            source.push_str(&self.text[begin..gap.at]);
             source.push(UNKNOWN);
-            begin = *gap;
+            begin = gap.at;
         }
         source.push_str(&self.text[begin..]);
+        if self.is_several && self.gaps.is_empty() {
+            source.push(UNKNOWN);
+        }
         source
     }
 
-    /// Returns whether the word assigns to a variable or to an element of an array.
+    /// Returns whether the word assigns to a variable or to an element of an array. The name has no unknown part.
     pub fn is_assignment(&self) -> bool {
-        self.text.split_once('=').is_some_and(|(name, _)| {
-            let name = name.strip_suffix('+').unwrap_or(name);
-            is_name(
-                name.strip_suffix(']').and_then(|name| name.split_once('[')).map_or(name, |(name, _)| name),
-            )
-        })
+        let Some((name, _)) = self.text.split_once('=') else { return false };
+        let target = name.strip_suffix('+').unwrap_or(name);
+        let (variable, subscript) = match target.strip_suffix(']').and_then(|text| text.split_once('[')) {
+            Some((variable, _)) => (variable, variable.len() + 1..target.len()),
+            None => (target, 0..0),
+        };
+        let is_in_name = |gap: &Gap| gap.at <= name.len() && !subscript.contains(&gap.at);
+        is_name(variable) && !self.gaps.iter().any(is_in_name)
+    }
+
+    /// Returns the words that a shell makes of it if the value of `IFS` is white space.
+    pub fn separated(&self) -> Vec<Self> {
+        let mut words = Vec::new();
+        let mut word = Self { is_home: self.is_home, ..Self::default() };
+        let mut begin = 0;
+        for gap in &self.gaps {
+            word.text.push_str(&self.text[begin..gap.at]);
+            begin = gap.at;
+            if gap.is_blank {
+                words.push(std::mem::take(&mut word));
+            } else {
+                word.is_unknown = true;
+                word.gaps.push(Gap { at: word.text.len(), is_blank: false });
+            }
+        }
+        word.text.push_str(&self.text[begin..]);
+        words.push(word);
+        words.retain(|word| word.is_unknown || !word.text.is_empty());
+        for word in &mut words {
+            (word.is_quoted, word.is_pattern, word.is_several) =
+                (self.is_quoted, self.is_pattern, word.is_unknown);
+        }
+        words
+    }
+
+    /// Returns whether a shell may put other words in its place, and another number of them.
+    pub fn may_be_several(&self) -> bool {
+        self.is_several || self.is_pattern
+    }
+
+    /// Returns whether the word may be an option, because its first part is unknown. No option has a slash in its first
+    /// part.
+    pub fn may_be_option(&self) -> bool {
+        let begins = self.text.is_empty() || self.text.starts_with('-');
+        self.is_unknown
+            && !self.text.contains('/')
+            && (begins || self.gaps.first().is_some_and(|gap| gap.at == 0))
     }
 
     /// Returns whether the word is this text, without quotes and without unknown parts.
@@ -83,6 +137,11 @@ pub(super) struct Command {
     pub input: Option<String>,
     /// The sources of the substitutions within the command's words and its here-document.
     pub nested: Vec<String>,
+    /// The expressions of arithmetic commands. Some shells read commands there.
+    pub expressions: Vec<String>,
+    /// Whether the words are no command: they are values of an array, or the subject or a pattern of a `case`, or they
+    /// stand in a condition.
+    pub is_data: bool,
     /// Whether the end of a group or of a loop stands here, and a pipe follows.
     pub is_group: bool,
 }
@@ -97,6 +156,13 @@ pub(super) struct Script {
     pub pipelines: Vec<Pipeline>,
     /// Whether a command may be hidden: the source ends within something that is open, or shells do not agree on it.
     pub is_unclear: bool,
+    /// How many characters were read, with those that were read in advance.
+    pub work: usize,
+}
+
+/// Returns whether a source has a part that only a running shell would know.
+pub(super) fn is_incomplete(source: &str) -> bool {
+    source.contains(UNKNOWN)
 }
 
 /// Reads a source.
@@ -108,7 +174,7 @@ pub(super) fn read(source: &str) -> Script {
     reader.read();
     let has_inner_line_ends = text.iter().filter(|c| **c == '\n').count() > reader.line_ends;
     let is_unclear = reader.is_unclear || (reader.is_doubtful && has_inner_line_ends);
-    Script { pipelines: reader.pipelines, is_unclear }
+    Script { pipelines: reader.pipelines, is_unclear, work: text.len() + reader.looked }
 }
 
 /// Reads a source, or the commands of one substitution within it.
@@ -122,8 +188,10 @@ struct Reader<'t> {
     is_closed: bool,
     /// In how many substitutions the commands are.
     depth: usize,
-    /// How many characters were read in advance.
+    /// How many characters were read in advance, or read once more.
     looked: usize,
+    /// Whether the text is a part of another one that is read once more.
+    is_part: bool,
     /// Whether a command may be hidden in what was read.
     is_unclear: bool,
     /// Whether what was read may have an error.
@@ -137,7 +205,7 @@ struct Reader<'t> {
     word: Option<Word>,
     /// The role of the next word.
     target: Target,
-    /// Whether the command has a redirection or begins with an expansion. No keyword follows then.
+    /// Whether the command has a redirection or an array. No keyword follows then.
     has_begun: bool,
     /// Whether the command has `&>`. To some shells, another command begins there.
     is_split: bool,
@@ -199,6 +267,7 @@ impl Reader<'_> {
                     self.at += 1;
                     let source = self.commands(')');
                     self.substitute(source);
+                    self.word.get_or_insert_default().is_several = true;
                 }
                 '<' | '>' => {
                     self.at -= 1;
@@ -254,7 +323,7 @@ impl Reader<'_> {
     fn unknown(&mut self) {
         let word = self.word.get_or_insert_default();
         word.is_unknown = true;
-        word.gaps.push(word.text.len());
+        word.gaps.push(Gap { at: word.text.len(), is_blank: false });
     }
 
     fn end_word(&mut self) {
@@ -264,10 +333,11 @@ impl Reader<'_> {
                 if !self.is_syntax(&word) {
                     self.take_word(&word);
                     self.is_unclear |= self.is_split;
+                    self.command.is_data |= self.is_in_words();
                     self.command.words.push(word);
                 }
             }
-            Target::Name | Target::File => {}
+            Target::Name | Target::Rest | Target::File => {}
             Target::HereString => self.command.input = Some(word.source()),
             // If a marker has an expansion, shells do not agree on the end: the lines are read as commands.
             Target::HereDocument { .. } if word.is_unknown => self.is_unclear = true,
@@ -292,7 +362,8 @@ impl Reader<'_> {
         self.end_command();
         let pipeline = std::mem::take(&mut self.pipeline);
         let is_empty = |command: &Command| {
-            command.words.is_empty() && command.nested.is_empty() && command.input.is_none()
+            let has_source = !command.nested.is_empty() || !command.expressions.is_empty();
+            command.words.is_empty() && !has_source && command.input.is_none()
         };
         // A pipeline with a pending here-document is kept, because the here-document refers to its index.
         let is_awaited = self.awaited.iter().any(|awaited| awaited.pipeline == self.pipelines.len());

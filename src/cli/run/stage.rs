@@ -90,16 +90,8 @@ impl<'a> Stage<'a> {
             .plugins(command.plugins.iter().map(|plugin| source(plugin)))
             .confirmation_policy(policy(self.settings().confirm))
             .tags(tags(&command.tags)?);
-        if self.settings().confirm == Confirm::Risky {
-            // A model may give no risk. But if the patterns cannot judge a command, the model's word does not do.
-            let known = Analyzer::Ensemble {
-                analyzers: vec![Analyzer::Pattern, Analyzer::Llm],
-                propagate_unknown: false,
-            };
-            builder = builder.security_analyzer(Analyzer::Ensemble {
-                analyzers: vec![Analyzer::Pattern, known],
-                propagate_unknown: true,
-            });
+        if let Some(analyzer) = analyzer(self.settings().confirm) {
+            builder = builder.security_analyzer(analyzer);
         }
         for (name, source) in secrets(&command.secrets)? {
             builder = builder.secret(name, source);
@@ -133,7 +125,12 @@ impl<'a> Stage<'a> {
             None => self.again_here(prefix, screen).await?.into(),
         };
         if self.typed("confirm") {
-            conversation.set_confirmation_policy(policy(self.settings().confirm)).await?;
+            let confirm = self.settings().confirm;
+            // Without the analyzer, the policy would ask about every action, or trust the analyzer of another program.
+            if let Some(analyzer) = analyzer(confirm) {
+                conversation.set_security_analyzer(Some(analyzer)).await?;
+            }
+            conversation.set_confirmation_policy(policy(confirm)).await?;
         }
         Ok(conversation)
     }
@@ -325,6 +322,17 @@ fn policy(confirm: Confirm) -> Policy {
         Confirm::Risky => Policy::risky(),
         Confirm::Always => Policy::Always,
     }
+}
+
+/// Returns the analyzer that a policy needs. `None` if the policy does not depend on the risk.
+fn analyzer(confirm: Confirm) -> Option<Analyzer> {
+    if confirm != Confirm::Risky {
+        return None;
+    }
+    // A model may give no risk. But if the patterns cannot judge a command, the model's word does not do.
+    let known =
+        Analyzer::Ensemble { analyzers: vec![Analyzer::Pattern, Analyzer::Llm], propagate_unknown: false };
+    Some(Analyzer::Ensemble { analyzers: vec![Analyzer::Pattern, known], propagate_unknown: true })
 }
 
 /// Returns a plugin's source as the user typed it. The text after the `#` of a repository is its branch, tag or commit.

@@ -3,8 +3,6 @@
 //! A shell expands what is within a parameter or an arithmetic expression too, at any depth. The end of a substitution
 //! is found by reading its commands, since quotes, comments and here-documents within them may contain its closer.
 
-use super::grammar::Place;
-use super::redirection::Target;
 use super::{Reader, is_name_character};
 
 /// How many substitutions may lie within each other. If there are more, the rest of the text counts as the source of
@@ -16,28 +14,57 @@ const DEPTH_MAX: usize = 32;
 const LOOKS_MAX: usize = 64;
 
 /// What ends an open part of an expansion, and whether quotes are ordinary characters in it.
-type Part = (Option<char>, bool);
+type Part = (char, bool);
 
 /// A bracket of an arithmetic expression.
-const ARITHMETIC: Part = (Some(')'), true);
+const ARITHMETIC: Part = (')', true);
 
 /// A bracket of an old arithmetic expression (`$[1 + 2]`) or of a subscript.
-const SUBSCRIPT: Part = (Some(']'), true);
+const SUBSCRIPT: Part = (']', true);
+
+/// The quotes in which an expansion stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quotes {
+    None,
+    /// Double quotes of a word.
+    Double,
+    /// What a shell expands as in double quotes: a here-document, an expression, or a parameter that is quoted.
+    Inner,
+}
+
+/// A text that a shell expands, but in which quotes are ordinary characters.
+#[derive(Default)]
+pub(super) struct Expanded {
+    /// The text without its escapes. Its expansions are unknown parts.
+    pub source: String,
+    /// The sources of its substitutions.
+    pub nested: Vec<String>,
+    pub is_unclear: bool,
+}
 
 impl Reader<'_> {
-    /// Reads what follows a dollar or a backquote: an unknown part, which may hold nested sources. `is_quoted` tells
-    /// whether it is within double quotes.
-    pub(super) fn expand(&mut self, character: char, is_quoted: bool) {
-        if character == '`' {
-            return self.backquoted(is_quoted);
+    /// Reads what follows a dollar or a backquote: an unknown part, which may hold nested sources.
+    pub(super) fn expand(&mut self, character: char, quotes: Quotes) {
+        let begin = self.at;
+        let is_blank = character == '$' && quotes == Quotes::None && self.is_ifs();
+        self.expansion(character, quotes);
+        // Even in quotes, these are several words: all parameters, all values of an array, what another variable names.
+        let text = self.text.get(begin..self.at).unwrap_or_default();
+        let is_list = text.starts_with(&['{']) && text.iter().any(|c| matches!(c, '@' | '!'));
+        let is_several = quotes == Quotes::None || is_list || text.starts_with(&['@']);
+        let Some(word) = self.word.as_mut().filter(|word| word.is_unknown) else { return };
+        word.is_several |= is_several;
+        if let Some(gap) = word.gaps.last_mut().filter(|_| is_blank) {
+            gap.is_blank = true;
         }
+    }
+
+    fn expansion(&mut self, character: char, quotes: Quotes) {
+        if character == '`' {
+            return self.backquoted(quotes);
+        }
+        let is_quoted = quotes != Quotes::None;
         match self.peek(0) {
-            Some('{') if self.is_separator(1, is_quoted) => {
-                self.separate();
-                self.at += 1;
-                self.parts(vec![(Some('}'), false)]);
-                self.word = None;
-            }
             Some('(' | '{' | '[') => {
                 if let Some(parts) = self.opened(is_quoted) {
                     self.parts(parts);
@@ -56,39 +83,23 @@ impl Reader<'_> {
                 self.push('$');
             }
             Some(next) if next.is_ascii_alphanumeric() || "_@*#?$!-".contains(next) => {
-                let separates = self.is_separator(0, is_quoted);
                 self.at += 1;
                 if next.is_ascii_alphabetic() || next == '_' {
                     while self.peek(0).is_some_and(is_name_character) {
                         self.at += 1;
                     }
                 }
-                if separates {
-                    self.separate();
-                } else {
-                    self.unknown();
-                }
+                self.unknown();
             }
             Some(_) | None => self.push('$'),
         }
     }
 
-    /// Returns whether the variable `IFS` stands here and separates words. Its value is white space.
-    fn is_separator(&self, ahead: usize, is_quoted: bool) -> bool {
-        let name = "IFS".chars().enumerate();
-        let is_here = name.map(|(place, c)| (ahead + place, c)).all(|(place, c)| self.peek(place) == Some(c))
-            && !self.peek(ahead + 3).is_some_and(is_name_character);
-        is_here && !is_quoted && self.target == Target::Word && !self.is_in_words()
-    }
-
-    /// Ends a word at an expansion. Neither that word nor the next one is a keyword.
-    fn separate(&mut self) {
-        if let Some(word) = &mut self.word {
-            word.is_quoted = true;
-        }
-        self.end_word();
-        self.take_words(Place::Words);
-        self.has_begun = true;
+    /// Returns whether the variable `IFS` stands here.
+    fn is_ifs(&self) -> bool {
+        let begin = usize::from(self.peek(0) == Some('{'));
+        let is_here = "IFS".chars().enumerate().all(|(place, c)| self.peek(begin + place) == Some(c));
+        is_here && !self.peek(begin + 3).is_some_and(is_name_character)
     }
 
     /// Keeps the source of a substitution, which makes its word unknown.
@@ -159,15 +170,31 @@ impl Reader<'_> {
         self.looked > LOOKS_MAX * self.text.len()
     }
 
-    /// Returns the sources of the substitutions in a text in which quotes are ordinary characters.
-    pub(super) fn substitutions(&mut self, text: &str) -> Vec<String> {
+    /// Reads a text that a shell expands, but in which quotes are ordinary characters.
+    pub(super) fn expanded(&mut self, text: &str) -> Expanded {
         // What is within a substitution is read once more by itself.
         if self.depth > 0 {
-            return Vec::new();
+            return Expanded::default();
         }
-        let (nested, is_unclear) = expanded(text);
-        self.is_unclear |= is_unclear;
-        nested
+        let text: Vec<char> = text.chars().collect();
+        let mut reader = Reader { text: &text, is_part: true, ..Reader::default() };
+        while let Some(next) = reader.peek(0) {
+            reader.at += 1;
+            match (next, reader.peek(0)) {
+                ('\\', Some(escaped @ ('$' | '`' | '\\'))) => {
+                    reader.at += 1;
+                    reader.push(escaped);
+                }
+                ('$' | '`', _) => reader.expand(next, Quotes::Inner),
+                _ => reader.push(next),
+            }
+        }
+        self.looked += text.len() + reader.looked;
+        Expanded {
+            source: reader.word.map(|word| word.source()).unwrap_or_default(),
+            nested: reader.command.nested,
+            is_unclear: reader.is_unclear,
+        }
     }
 
     /// Reads the opening bracket or brace after a dollar. Returns the parts that it opens. If it opens a substitution,
@@ -183,7 +210,7 @@ impl Reader<'_> {
                 self.at += usize::from(self.peek(0) == Some('|'));
                 '}'
             }
-            (Some('{'), _) => return Some(vec![(Some('}'), is_quoted)]),
+            (Some('{'), _) => return Some(vec![('}', is_quoted)]),
             (_, Some('(')) if self.is_arithmetic() => {
                 self.at += 1;
                 return Some(vec![ARITHMETIC, ARITHMETIC]);
@@ -205,14 +232,14 @@ impl Reader<'_> {
             self.at += 1;
             match (next, self.peek(0)) {
                 ('\\', Some(_)) => self.at += 1,
-                _ if Some(next) == closer => {
+                _ if next == closer => {
                     parts.pop();
                 }
-                ('"', _) if closer.is_some() => parts.push((Some('"'), true)),
+                ('"', _) => parts.push(('"', true)),
                 ('\'', _) if is_expression(closer) => is_crossed |= self.expanded_quote(),
-                ('\'', _) if closer == Some('}') && is_quoted => self.doubtful_quote(),
+                ('\'', _) if closer == '}' && is_quoted => self.doubtful_quote(),
                 ('\'', _) if !is_quoted => self.skip_quote(),
-                ('`', _) => self.backquoted(is_quoted),
+                ('`', _) => self.backquoted(if is_quoted { Quotes::Inner } else { Quotes::None }),
                 ('$', Some('\\')) if self.peek(1) == Some('\n') => self.is_unclear = true,
                 ('$', Some('(' | '{' | '[')) => parts.extend(self.opened(is_quoted).into_iter().flatten()),
                 ('$', Some('\'')) if !is_quoted => drop(self.ansi_quoted()),
@@ -223,23 +250,25 @@ impl Reader<'_> {
                 }
                 ('(', _) if closer == ARITHMETIC.0 => parts.push(ARITHMETIC),
                 ('[', _) if closer == SUBSCRIPT.0 => parts.push(SUBSCRIPT),
-                // Some shells know no such expression: a command begins or ends here.
-                (';' | '&' | '|' | '<' | '>' | '(' | ')' | '#' | '\n', _) if closer == SUBSCRIPT.0 => {
+                // Some shells know no such expression: a command begins or ends here ..
+                (';' | '&' | '|' | '(' | ')' | '#' | '\n', _) if closer == SUBSCRIPT.0 => {
                     self.is_unclear = true;
                 }
+                // .. or a file or a here-document is named. To these shells, the next lines have other quotes.
+                ('<' | '>', _) if closer == SUBSCRIPT.0 => self.check(false),
                 _ => {}
             }
         }
         if is_crossed {
             self.is_unclear = true;
         }
-        if is_crossed && is_all_expression {
+        if is_crossed && is_all_expression && !self.is_part {
             let text: String = self.text[begin..self.at].iter().collect();
-            let nested = self.substitutions(&text);
+            let nested = self.expanded(&text).nested;
             self.command.nested.extend(nested);
         }
         self.unknown();
-        let is_closed = parts.iter().all(|(closer, _)| closer.is_none());
+        let is_closed = parts.is_empty();
         self.is_unclear |= !is_closed;
         is_closed
     }
@@ -258,13 +287,10 @@ impl Reader<'_> {
     fn expanded_quote(&mut self) -> bool {
         let begin = self.at;
         self.skip_quote();
-        if self.depth > 0 {
-            return false;
-        }
         let text: String = self.text[begin..self.at].iter().collect();
-        let (nested, is_unclear) = expanded(&text);
-        self.command.nested.extend(nested);
-        is_unclear
+        let expanded = self.expanded(&text);
+        self.command.nested.extend(expanded.nested);
+        expanded.is_unclear
     }
 
     /// Reads a single quote of a parameter within double quotes. To bash it is a quote, to others a character. If both
@@ -279,7 +305,7 @@ impl Reader<'_> {
     }
 
     /// Reads a substitution in backquotes. In its source, some characters are escaped once more.
-    fn backquoted(&mut self, is_quoted: bool) {
+    fn backquoted(&mut self, quotes: Quotes) {
         let mut source = String::new();
         let mut is_closed = false;
         while let Some(next) = self.peek(0)
@@ -289,10 +315,16 @@ impl Reader<'_> {
             match (next, self.peek(0)) {
                 ('`', _) => is_closed = true,
                 ('\\', Some(escaped))
-                    if matches!(escaped, '`' | '\\' | '$') || (escaped == '"' && is_quoted) =>
+                    if matches!(escaped, '`' | '\\' | '$')
+                        || (escaped == '"' && quotes == Quotes::Double) =>
                 {
                     self.at += 1;
                     source.push(escaped);
+                }
+                ('\\', Some('"')) if quotes == Quotes::Inner => {
+                    // Bash keeps the backslash, and other shells remove it.
+                    self.is_unclear = true;
+                    source.push('\\');
                 }
                 _ => source.push(next),
             }
@@ -302,15 +334,6 @@ impl Reader<'_> {
     }
 }
 
-fn is_expression(closer: Option<char>) -> bool {
+fn is_expression(closer: char) -> bool {
     closer == ARITHMETIC.0 || closer == SUBSCRIPT.0
-}
-
-/// Returns the sources of the substitutions in a text in which quotes are ordinary characters, and whether the text is
-/// unclear.
-fn expanded(text: &str) -> (Vec<String>, bool) {
-    let text: Vec<char> = text.chars().collect();
-    let mut reader = Reader { text: &text, ..Reader::default() };
-    reader.parts(vec![(None, true)]);
-    (reader.command.nested, reader.is_unclear)
 }

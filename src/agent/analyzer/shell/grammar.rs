@@ -178,7 +178,7 @@ impl Reader<'_> {
         let is_right = match self.after_time() {
             [] => true,
             // `for ((;;))`
-            [_] => self.command.nested.first().is_some_and(|text| text.matches(';').count() == 2),
+            [_] => self.command.expressions.first().is_some_and(|text| text.matches(';').count() == 2),
             [_, name] => is_variable(name),
             [_, name, keyword, ..] => is_variable(name) && keyword.is_plain("in"),
         };

@@ -1,5 +1,6 @@
 //! Reads the parts of words: quotes, escapes, and characters that are special within a word.
 
+use super::expansion::Quotes;
 use super::{Reader, Word};
 
 impl Reader<'_> {
@@ -9,7 +10,7 @@ impl Reader<'_> {
             '\'' => self.single_quoted(),
             '"' => self.double_quoted(),
             '\\' => self.escaped(),
-            '$' | '`' => self.expand(character, false),
+            '$' | '`' => self.expand(character, Quotes::None),
             '~' if self.word.is_none() => {
                 self.push('~');
                 self.word.get_or_insert_default().is_home = true;
@@ -53,7 +54,7 @@ impl Reader<'_> {
             match quoted {
                 '"' => return,
                 '\\' if matches!(self.peek(0), Some('"' | '\\' | '$' | '`' | '\n')) => self.escaped(),
-                '$' | '`' => self.expand(quoted, true),
+                '$' | '`' => self.expand(quoted, Quotes::Double),
                 other => self.push(other),
             }
         }

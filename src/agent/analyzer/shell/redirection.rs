@@ -9,6 +9,9 @@ pub(super) enum Target {
     Word,
     /// The name of a function. It is not needed.
     Name,
+    /// What follows the closing bracket of an array without a blank. It belongs to the word of the array, and is not
+    /// needed.
+    Rest,
     /// A file of a redirection. Its name is not needed.
     File,
     HereString,
@@ -45,7 +48,8 @@ impl Reader<'_> {
             name.is_some_and(is_name)
                 || (!word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit()))
         };
-        if self.word.as_ref().is_some_and(|word| is_descriptor(word) && !word.is_quoted && !word.is_unknown) {
+        let is_dropped = |word: &Word| is_descriptor(word) && !word.is_quoted && !word.is_unknown;
+        if self.target == Target::Word && self.word.as_ref().is_some_and(is_dropped) {
             self.word = None;
         }
         self.end_word();
@@ -99,14 +103,20 @@ impl Reader<'_> {
             }
             self.is_unclear |= !is_ended;
             // A shell expands the body unless the marker is quoted.
-            let nested = if end.is_quoted { Vec::new() } else { self.substitutions(&body) };
+            let (input, nested) = if end.is_quoted {
+                (body, Vec::new())
+            } else {
+                let expanded = self.expanded(&body);
+                self.is_unclear |= expanded.is_unclear;
+                (expanded.source, expanded.nested)
+            };
             let found = if pipeline == self.pipelines.len() {
                 Some(&mut self.pipeline)
             } else {
                 self.pipelines.get_mut(pipeline)
             };
             if let Some(command) = found.and_then(|found| found.get_mut(command)) {
-                command.input = Some(body);
+                command.input = Some(input);
                 command.nested.extend(nested);
             }
         }

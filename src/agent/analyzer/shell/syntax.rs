@@ -201,7 +201,9 @@ impl Reader<'_> {
             _ if begins && self.peek(0) == Some('(') && self.is_arithmetic() => {
                 return self.arithmetic_command();
             }
-            _ if self.word.as_ref().is_some_and(|word| word.text.ends_with('=')) => {
+            _ if self.target == Target::Word
+                && self.word.as_ref().is_some_and(|word| word.text.ends_with('=')) =>
+            {
                 self.check_array();
                 self.open.push(Open::List);
             }
@@ -227,14 +229,16 @@ impl Reader<'_> {
     }
 
     /// Reads an arithmetic command after the first of its opening brackets. Some shells read two subshells here, so the
-    /// text counts as a source of commands too. It is read by itself, because `<<` and `#` mean something else in an
-    /// expression.
+    /// text is kept. It is read by itself, because `<<` and `#` mean something else in an expression. If a here-document
+    /// begins there to some shells, then to these the next lines have other quotes.
     fn arithmetic_command(&mut self) {
         let begin = self.at + 1;
         self.arithmetic();
         self.word = None;
         let end = self.at.saturating_sub(2).max(begin).min(self.text.len());
-        self.command.nested.push(self.text[begin.min(end)..end].iter().collect());
+        let expression: String = self.text[begin.min(end)..end].iter().collect();
+        self.check(!expression.contains("<<"));
+        self.command.expressions.push(expression);
         let is_head = self.open.last() == Some(&Open::Head);
         self.check((self.begins() || is_head) && self.place != Place::Ended);
         self.end_pipeline();
@@ -265,6 +269,9 @@ impl Reader<'_> {
                 self.open.pop();
                 self.has_begun = true;
                 self.place = Place::Words;
+                // The word ends at the next blank or operator, and not here.
+                self.word = Some(Word::default());
+                self.target = Target::Rest;
             }
             Some(Open::Pattern) => {
                 self.open.pop();

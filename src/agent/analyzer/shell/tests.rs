@@ -76,9 +76,57 @@ fn substitutions_within_expansions_are_kept() {
     {
         assert_eq!(nested(source), [""; 0], "{source}");
     }
-    // Shells do not agree on the meaning, so both are kept.
-    assert_eq!(nested("(( '$(rm a)' ))"), ["rm a", " '$(rm a)' "]);
-    assert_eq!(nested("((rm a))"), ["rm a"]);
+}
+
+#[test]
+fn an_arithmetic_command_is_kept_because_some_shells_read_commands() {
+    let expressions = |source: &str| -> Vec<String> {
+        pipelines(source).into_iter().flatten().flat_map(|command| command.expressions).collect()
+    };
+    assert_eq!(
+        (nested("(( '$(rm a)' ))"), expressions("(( '$(rm a)' ))")),
+        (vec!["rm a".to_owned()], vec![" '$(rm a)' ".to_owned()])
+    );
+    for (source, expression) in
+        [("((rm a))", "rm a"), ("((x<<2))", "x<<2"), ("for ((i=0;i<1;i++)); do a; done", "i=0;i<1;i++")]
+    {
+        assert_eq!(
+            (nested(source), expressions(source)),
+            (Vec::new(), vec![expression.to_owned()]),
+            "{source}"
+        );
+    }
+}
+
+/// The sources are what bash runs. Other shells remove a backslash in some of them.
+#[test]
+fn backslashes_in_backquotes_are_removed_as_in_bash() {
+    for (source, inner, is_doubtful) in [
+        ("echo `a \\`b\\` \\$c`", "a `b` $c", false),
+        ("echo `echo \\\"; rm a`", "echo \\\"; rm a", false),
+        ("echo \"`echo \\\"; rm a\\\"`\"", "echo \"; rm a\"", false),
+        ("echo ${x:-`echo \\\"; rm a`}", "echo \\\"; rm a", false),
+        ("echo \"${x:-`echo \\\"; rm a`}\"", "echo \\\"; rm a", true),
+        ("echo \"${x:-\"`echo \\\"; rm a`\"}\"", "echo \\\"; rm a", true),
+        ("echo $(( `echo \\\"; rm a` ))", "echo \\\"; rm a", true),
+        ("echo $[ `echo \\\"; rm a` ]", "echo \\\"; rm a", true),
+        ("a[`echo \\\"; rm a`]=x", "echo \\\"; rm a", true),
+        ("cat <<E\n`echo \\\"; rm a`\nE", "echo \\\"; rm a", true),
+        ("cat <<E\n\"`echo \\\"; rm a`\"\nE", "echo \\\"; rm a", true),
+        ("cat <<E\n${x:-`echo \\\"; rm a`}\nE", "echo \\\"; rm a", true),
+    ] {
+        assert_eq!((nested(source), is_unclear(source)), (vec![inner.to_owned()], is_doubtful), "{source}");
+    }
+}
+
+#[test]
+fn the_body_of_a_here_document_is_expanded_unless_its_marker_is_quoted() {
+    let input = |source: &str| pipelines(source)[0][0].input.clone().unwrap();
+    assert_eq!(
+        input("sh <<E\n\\`a\\` \\$b \\\\ \\c '$d' $(e)\nE"),
+        format!("`a` $b \\ \\c '{UNKNOWN}' {UNKNOWN}\n")
+    );
+    assert_eq!(input("sh <<'E'\n\\`a\\` $b\nE"), "\\`a\\` $b\n");
 }
 
 /// Each of these runs `rm a` in bash, and something in it looks like a comment, a here-document or a quote.
@@ -140,9 +188,23 @@ fn nothing_hides_a_command_that_follows() {
         "$'rm' a",
         "$'\\x72\\155' a",
         "$'rm\\0x' a",
-        "rm$IFS'a'",
-        "rm${IFS}a",
-        "rm${IFS%?}a",
+        "echo $IFS#; rm a",
+        "echo ${IFS}#; rm a",
+        "echo $IFS\\\n#; rm a",
+        "echo ${IFS%?}#; rm a",
+        "a=(1)#; rm a",
+        "a+=(1)#; rm a",
+        "a=([0]=1)#; rm a",
+        "declare a=(1)#; rm a",
+        "a=(1)x rm a",
+        "a=(1)$x rm a",
+        "a=(1)`b` rm a",
+        "a=(1)\"x y\" rm a",
+        "a=(1){b,c} rm a",
+        "a=(1)[2] rm a",
+        "a=(1)~ rm a",
+        "a=(1)2>f rm a",
+        "a=(1)\\\n# ; rm a",
     ] {
         let last = words(source).pop().unwrap().pop().unwrap();
         assert_eq!(last, ["rm", "a"], "{source}");
@@ -190,6 +252,8 @@ fn substitutions_within_subscripts_conditions_and_expressions_are_kept() {
         "$IFS$(rm a)",
         "${IFS:$(rm a)}",
         "cat <<E\n$\\\n(rm a)\nE",
+        "a=(1)$(rm a)",
+        "a=(1)<(rm a)",
     ] {
         assert_eq!(nested(source), ["rm a"], "{source}");
     }
@@ -271,6 +335,9 @@ fn a_source_on_which_shells_do_not_agree_is_unclear() {
         "r\u{1b}m a",
         "r\0m a",
         "true &>/dev/null rm a",
+        "((x<<E))\n: 'it\nE\nrm a\n: '",
+        "a[1<<E]=x\n: 'it\nE\nrm a\n: '",
+        "a=(1)(2)",
     ] {
         assert!(is_unclear(source), "{source}");
     }
@@ -317,6 +384,8 @@ fn an_error_hides_no_command_of_the_next_line() {
         "a=( b && c ); d",
         "a=( (b) ); c",
         "echo a=(b)",
+        "a=(b)() { c; }",
+        "((1))a",
         "[[ a b ]]",
         "[[ ]]",
         "[[ -f = x ]]",
@@ -365,6 +434,10 @@ fn a_source_without_errors_is_clear() {
         "[[ $x =~ ^[a-z]+$ ]] && [[ ! -d y ]] || echo '\n'",
         "[[ $x =~ ^(a|b)$ ]] && a",
         "if (( x > 3 )); then echo '\n'; fi",
+        "((x<<2)); (( x <<= 1 )) && if (( (1<<4) > x )); then a; fi",
+        "for ((i=1; i<1<<4; i<<=1)); do a; done",
+        "echo $((1<<2)) \"$(( 1 << 2 ))\" ${a[1<<2]} $[1<<2]; a[1<<2]=x",
+        "a=(b)c d; a=(b)\"c\nd\" e",
         "echo $((1 + 2)) $(( $(nproc) - 1 )) ${x%%.*} ${x//\\//_} \"${x:-\"a\"}\" \"${x:-'a'}\" ${#a[@]} '\n'",
         "find . -name '*.rs' -exec grep -l a {} \\; && diff <(a) <(b) '\n'",
         "awk '{\n  print $1\n}' f | sort | uniq -c",
@@ -387,6 +460,41 @@ fn words_that_only_a_running_shell_knows_are_marked() {
     assert!(!first("'r?'").is_pattern && !first("case r? in").is_pattern);
     assert!(first("{a,b}").is_several && first("a{1..3}").is_several && first("{a,'b c'}").is_several);
     assert!(!first("{a}").is_several && !first("'{a,b}'").is_several && !first("\\{a,b\\}").is_several);
+    for source in ["$x", "a$x", "`a`", "$(a)", "\"$@\"", "\"${a[@]}\"", "\"${!a}\"", "<(a)", "{a,$x}"] {
+        assert!(first(source).is_several, "{source}");
+    }
+    for source in ["\"$x\"", "\"`a`\"", "\"$(a)\"", "\"$*\"", "\"${x:-a}\"", "a"] {
+        assert!(!first(source).is_several, "{source}");
+    }
+}
+
+#[test]
+fn a_word_with_ifs_may_be_several_words() {
+    let separated = |source: &str| -> Vec<String> {
+        pipelines(source)[0][0].words.iter().flat_map(Word::separated).map(|word| word.source()).collect()
+    };
+    for (source, several) in [
+        ("rm$IFS'a'", &["rm", "a"][..]),
+        ("rm${IFS}a", &["rm", "a"]),
+        ("rm${IFS%?}a b", &["rm", "a", "b"]),
+        ("$IFS'a'$IFS", &["a"]),
+        ("a\"$IFS\"b", &["a\u{10fffd}b"]),
+        ("a$IFSb", &["a\u{10fffd}"]),
+        ("a$x$IFS'b'", &["a\u{10fffd}", "b"]),
+    ] {
+        assert_eq!(separated(source), several, "{source}");
+    }
+}
+
+#[test]
+fn the_name_in_an_assignment_is_known() {
+    let is_assignment = |source: &str| pipelines(source)[0][0].words[0].is_assignment();
+    for source in ["a=1", "a+=1", "a=$x", "a=", "a[1]=2", "a[$x]=2", "a[1]+=$x"] {
+        assert!(is_assignment(source), "{source}");
+    }
+    for source in ["a$x=1", "$x=1", "a[1]$x=2", "1=a", "=a", "a", "a.b=c", "a[1=2"] {
+        assert!(!is_assignment(source), "{source}");
+    }
 }
 
 #[test]

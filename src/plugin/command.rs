@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::PluginProblem;
 use super::file;
-use super::{PluginError, PluginProblem};
 use crate::skill::front::{Front, words};
 use crate::skill::{Skill, Trigger};
 
@@ -99,23 +99,6 @@ fn read(path: &Path) -> Result<Command, String> {
         content: front.text,
         source: file::slashed(path),
     })
-}
-
-impl From<PluginError> for PluginProblem {
-    fn from(error: PluginError) -> Self {
-        match error {
-            // Their messages begin with the path.
-            PluginError::Manifest { path, reason } | PluginError::File { path, reason } => {
-                Self { path: file::slashed(&path), reason }
-            }
-            PluginError::Record { path, reason } => {
-                let reason =
-                    format!("nothing installed is enabled, because this record cannot be used: {reason}");
-                Self { path: file::slashed(&path), reason }
-            }
-            other => Self { path: other.code().to_owned(), reason: other.to_string() },
-        }
-    }
 }
 
 #[cfg(test)]

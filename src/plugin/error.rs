@@ -1,18 +1,21 @@
 //! What can be wrong with a plugin.
+//!
+//! No message holds a credential, because every message is written by one of the two functions here.
 
+use std::error::Error;
+use std::fmt;
 use std::path::PathBuf;
 
+use super::credentials::{hide, without_credentials};
+use super::file;
+
 /// Why a plugin cannot be fetched, read or installed. No message holds a credential.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PluginError {
     /// The text is no valid source of a plugin.
-    #[error(
-        "Unable to parse plugin source: {0}. Expected formats: 'github:owner/repo', git URL, or local path"
-    )]
     Source(String),
     /// A path within a repository is invalid, or leads out of the repository.
-    #[error("repo_path {path:?} is refused: {reason}")]
     Path {
         /// The path.
         path: String,
@@ -20,16 +23,12 @@ pub enum PluginError {
         reason: &'static str,
     },
     /// The requested branch, tag or commit is no valid name in git.
-    #[error("{0:?} is no branch, tag or commit")]
     Reference(String),
     /// The folder does not exist.
-    #[error("Plugin directory not found: {}", .0.display())]
     NoFolder(PathBuf),
     /// The folder is not in the repository.
-    #[error("repo_path not found: {0}")]
     NoPath(String),
     /// The manifest is missing or invalid.
-    #[error("Invalid plugin: {}: {reason}", path.display())]
     Manifest {
         /// The path of the manifest, or of the folder without one.
         path: PathBuf,
@@ -37,19 +36,15 @@ pub enum PluginError {
         reason: String,
     },
     /// The source refers to a secret that does not exist.
-    #[error("Missing secret: {0}")]
     Secret(String),
     /// There is no cache folder to fetch into.
-    #[error("there is no cache folder to fetch a plugin into")]
     NoCache,
     /// The repository requires authentication, and it failed.
-    #[error("Failed to fetch plugin from {source_text}: authentication failed")]
     Refused {
         /// The source.
         source_text: String,
     },
     /// The repository has no such branch, tag or commit.
-    #[error("Failed to fetch plugin from {source_text}: ref not found: {reference}")]
     NoReference {
         /// The source.
         source_text: String,
@@ -57,7 +52,6 @@ pub enum PluginError {
         reference: String,
     },
     /// The repository cannot be reached, or there is none at this address.
-    #[error("Failed to fetch plugin from {source_text}: {reason}")]
     Unavailable {
         /// The source.
         source_text: String,
@@ -65,31 +59,23 @@ pub enum PluginError {
         reason: String,
     },
     /// It took too long.
-    #[error("Git operation timed out after {seconds} seconds")]
     Late {
         /// The time limit.
         seconds: u64,
     },
     /// No marketplace of that name is registered.
-    #[error("Marketplace '{0}' is not registered")]
     NoMarketplace(String),
     /// No marketplace has a plugin of that name.
-    #[error("{0}")]
     NotFound(String),
     /// Several marketplaces have a plugin of that name, or the reference to the plugin is invalid.
-    #[error("{0}")]
     Ambiguous(String),
     /// The name is not allowed for an installed plugin or skill.
-    #[error("Invalid extension name. Expected kebab-case, got {0:?}.")]
     Name(String),
     /// A plugin or skill of that name is installed already.
-    #[error("Extension '{0}' is already installed")]
     Exists(String),
     /// The skill to install is missing or invalid.
-    #[error("Invalid skill: {0}")]
     Skill(String),
     /// A folder or a file cannot be used.
-    #[error("{}: {reason}", path.display())]
     File {
         /// The folder or file.
         path: PathBuf,
@@ -98,10 +84,6 @@ pub enum PluginError {
     },
     /// The record of what is installed cannot be read or is invalid. Then nothing installed is used, because the record
     /// says what is disabled.
-    #[error(
-        "{}: the record of what is installed cannot be used: {reason}. Until it is corrected or deleted, nothing \
-         installed is enabled", path.display()
-    )]
     Record {
         /// The path of the record.
         path: PathBuf,
@@ -109,13 +91,8 @@ pub enum PluginError {
         reason: String,
     },
     /// Another program changes the folder of installations, and takes too long.
-    #[error("{}: another program is changing this folder", .0.display())]
     Busy(PathBuf),
     /// The installation belongs to a lower layer of an overlay file system, which replaces no such folder in one step.
-    #[error(
-        "{}: this folder belongs to a lower layer of its file system and cannot be replaced in one step; remove it, \
-         then install it again", .0.display()
-    )]
     Layered(PathBuf),
 }
 
@@ -152,14 +129,221 @@ impl PluginError {
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::NotFound(_) | Self::NoMarketplace(_))
     }
+
+    /// Returns the error without the values of these secrets.
+    pub(super) fn hiding(self, secrets: &[String]) -> Self {
+        let text = |text: String| hide(&text, secrets);
+        let path = |path: PathBuf| match path.to_str() {
+            Some(text) => PathBuf::from(hide(text, secrets)),
+            None => path,
+        };
+        match self {
+            Self::Source(source) => Self::Source(text(source)),
+            Self::Path { path, reason } => Self::Path { path: text(path), reason },
+            Self::Reference(name) => Self::Reference(text(name)),
+            Self::NoFolder(folder) => Self::NoFolder(path(folder)),
+            Self::NoPath(inner) => Self::NoPath(text(inner)),
+            Self::Manifest { path: file, reason } => {
+                Self::Manifest { path: path(file), reason: text(reason) }
+            }
+            Self::Secret(_) | Self::NoCache | Self::Late { .. } => self,
+            Self::Refused { source_text } => Self::Refused { source_text: text(source_text) },
+            Self::NoReference { source_text, reference } => {
+                Self::NoReference { source_text: text(source_text), reference: text(reference) }
+            }
+            Self::Unavailable { source_text, reason } => {
+                Self::Unavailable { source_text: text(source_text), reason: text(reason) }
+            }
+            Self::NoMarketplace(name) => Self::NoMarketplace(text(name)),
+            Self::NotFound(message) => Self::NotFound(text(message)),
+            Self::Ambiguous(message) => Self::Ambiguous(text(message)),
+            Self::Name(name) => Self::Name(text(name)),
+            Self::Exists(name) => Self::Exists(text(name)),
+            Self::Skill(reason) => Self::Skill(text(reason)),
+            Self::File { path: file, reason } => Self::File { path: path(file), reason: text(reason) },
+            Self::Record { path: file, reason } => Self::Record { path: path(file), reason: text(reason) },
+            Self::Busy(folder) => Self::Busy(path(folder)),
+            Self::Layered(folder) => Self::Layered(path(folder)),
+        }
+    }
+
+    /// Returns the message, which may hold credentials.
+    fn message(&self) -> String {
+        match self {
+            Self::Source(source) => format!(
+                "Unable to parse plugin source: {source}. Expected formats: 'github:owner/repo', git URL, or local \
+                 path"
+            ),
+            Self::Path { path, reason } => format!("repo_path {path:?} is refused: {reason}"),
+            Self::Reference(name) => format!("{name:?} is no branch, tag or commit"),
+            Self::NoFolder(folder) => format!("Plugin directory not found: {}", folder.display()),
+            Self::NoPath(inner) => format!("repo_path not found: {inner}"),
+            Self::Manifest { path, reason } => format!("Invalid plugin: {}: {reason}", path.display()),
+            Self::Secret(name) => format!("Missing secret: {name}"),
+            Self::NoCache => "there is no cache folder to fetch a plugin into".to_owned(),
+            Self::Refused { source_text } => {
+                format!("Failed to fetch plugin from {source_text}: authentication failed")
+            }
+            Self::NoReference { source_text, reference } => {
+                format!("Failed to fetch plugin from {source_text}: ref not found: {reference}")
+            }
+            Self::Unavailable { source_text, reason } => {
+                format!("Failed to fetch plugin from {source_text}: {reason}")
+            }
+            Self::Late { seconds } => format!("Git operation timed out after {seconds} seconds"),
+            Self::NoMarketplace(name) => format!("Marketplace '{name}' is not registered"),
+            Self::NotFound(message) | Self::Ambiguous(message) => message.clone(),
+            Self::Name(name) => format!("Invalid extension name. Expected kebab-case, got {name:?}."),
+            Self::Exists(name) => format!("Extension '{name}' is already installed"),
+            Self::Skill(reason) => format!("Invalid skill: {reason}"),
+            Self::File { path, reason } => format!("{}: {reason}", path.display()),
+            Self::Record { path, reason } => format!(
+                "{}: the record of what is installed cannot be used: {reason}. Until it is corrected or deleted, \
+                 nothing installed is enabled",
+                path.display()
+            ),
+            Self::Busy(folder) => format!("{}: another program is changing this folder", folder.display()),
+            Self::Layered(folder) => format!(
+                "{}: this folder belongs to a lower layer of its file system and cannot be replaced in one step; \
+                 remove it, then install it again",
+                folder.display()
+            ),
+        }
+    }
 }
 
-/// A part of a plugin that cannot be used. The other parts are used all the same.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {reason}")]
+impl fmt::Display for PluginError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&without_credentials(&self.message()))
+    }
+}
+
+impl Error for PluginError {}
+
+/// A part of a plugin that cannot be used. The other parts are used all the same. Its message holds no credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginProblem {
     /// The file.
     pub path: String,
     /// The reason.
     pub reason: String,
+}
+
+impl fmt::Display for PluginProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&without_credentials(&format!("{}: {}", self.path, self.reason)))
+    }
+}
+
+impl Error for PluginProblem {}
+
+impl From<PluginError> for PluginProblem {
+    fn from(error: PluginError) -> Self {
+        match error {
+            // Their messages begin with the path.
+            PluginError::Manifest { path, reason } | PluginError::File { path, reason } => {
+                Self { path: file::slashed(&path), reason }
+            }
+            PluginError::Record { path, reason } => {
+                let reason =
+                    format!("nothing installed is enabled, because this record cannot be used: {reason}");
+                Self { path: file::slashed(&path), reason }
+            }
+            other => Self { path: other.code().to_owned(), reason: other.to_string() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One error of each kind whose texts are `text`, each with the number of its kind.
+    fn each(text: &str) -> Vec<PluginError> {
+        let (text, path) = (|| text.to_owned(), || PathBuf::from(text));
+        let all = vec![
+            PluginError::Source(text()),
+            PluginError::Path { path: text(), reason: "x" },
+            PluginError::Reference(text()),
+            PluginError::NoFolder(path()),
+            PluginError::NoPath(text()),
+            PluginError::Manifest { path: path(), reason: text() },
+            PluginError::Secret("NAME".to_owned()),
+            PluginError::NoCache,
+            PluginError::Refused { source_text: text() },
+            PluginError::NoReference { source_text: text(), reference: text() },
+            PluginError::Unavailable { source_text: text(), reason: text() },
+            PluginError::Late { seconds: 1 },
+            PluginError::NoMarketplace(text()),
+            PluginError::NotFound(text()),
+            PluginError::Ambiguous(text()),
+            PluginError::Name(text()),
+            PluginError::Exists(text()),
+            PluginError::Skill(text()),
+            PluginError::File { path: path(), reason: text() },
+            PluginError::Record { path: path(), reason: text() },
+            PluginError::Busy(path()),
+            PluginError::Layered(path()),
+        ];
+        let numbers: Vec<usize> = all.iter().map(number).collect();
+        assert_eq!(numbers, (0..all.len()).collect::<Vec<_>>());
+        all
+    }
+
+    /// The number of an error's kind. A new kind does not compile until it has one, and then [`each`] fails without it.
+    fn number(error: &PluginError) -> usize {
+        match error {
+            PluginError::Source(_) => 0,
+            PluginError::Path { .. } => 1,
+            PluginError::Reference(_) => 2,
+            PluginError::NoFolder(_) => 3,
+            PluginError::NoPath(_) => 4,
+            PluginError::Manifest { .. } => 5,
+            PluginError::Secret(_) => 6,
+            PluginError::NoCache => 7,
+            PluginError::Refused { .. } => 8,
+            PluginError::NoReference { .. } => 9,
+            PluginError::Unavailable { .. } => 10,
+            PluginError::Late { .. } => 11,
+            PluginError::NoMarketplace(_) => 12,
+            PluginError::NotFound(_) => 13,
+            PluginError::Ambiguous(_) => 14,
+            PluginError::Name(_) => 15,
+            PluginError::Exists(_) => 16,
+            PluginError::Skill(_) => 17,
+            PluginError::File { .. } => 18,
+            PluginError::Record { .. } => 19,
+            PluginError::Busy(_) => 20,
+            PluginError::Layered(_) => 21,
+        }
+    }
+
+    #[test]
+    fn no_message_holds_a_credential() {
+        for text in [
+            "https://user:s3cret@h/r.git",
+            "https://s3cret@h/r.git",
+            "https://h/r.git?private_token=s3cret",
+            "https://h/r.git?a=1&access_token=s3cret",
+            "https://h/r.git?token=s3cret",
+            "https://h/r.git?key=s3cret",
+            "user:s3cret@h/r",
+        ] {
+            for error in each(text) {
+                let problem = PluginProblem::from(error.clone());
+                for message in [error.to_string(), problem.to_string()] {
+                    assert!(!message.contains("s3cret"), "{message}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_hidden_value_is_in_no_error() {
+        let secrets = ["s3c".to_owned(), "s3cret".to_owned()];
+        let (text, hidden) = ("file:///a/s3cret/b", "file:///a/****/b");
+        for (error, expected) in each(text).into_iter().zip(each(hidden)) {
+            assert_eq!(error.hiding(&secrets), expected);
+        }
+    }
 }

@@ -12,8 +12,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::Instant;
 
-use super::source::{Origin, cache_name};
-use super::{PluginError, PluginSource, file, without_credentials};
+use super::credentials::shown;
+use super::source::{Origin, cache_name, repository_name};
+use super::{PluginError, PluginSource, file};
 use crate::git::{Unsafe, Use};
 
 /// The default time limit for fetching one plugin.
@@ -73,8 +74,12 @@ impl Fetcher {
     /// Fetches a plugin. The secrets are already put into `source`; `hidden` are their values.
     ///
     /// # Errors
-    /// The errors of [`PluginError`] for sources, folders and git.
+    /// The errors of [`PluginError`] for sources, folders and git. None has one of the values in `hidden`.
     pub async fn fetch(&self, source: &PluginSource, hidden: &[String]) -> Result<Fetched, PluginError> {
+        self.fetch_source(source, hidden).await.map_err(|error| error.hiding(hidden))
+    }
+
+    async fn fetch_source(&self, source: &PluginSource, hidden: &[String]) -> Result<Fetched, PluginError> {
         let (url, path) = match source.origin()? {
             Origin::Folder(folder) => return self.folder(&folder, source.repo_path.as_deref()),
             Origin::Repository { url, path } => (url, path),
@@ -92,14 +97,14 @@ impl Fetcher {
                 let git = Git {
                     fetcher: self,
                     hidden,
-                    shown: hide(&without_credentials(&source.source), hidden),
+                    shown: shown(&source.source, hidden),
                     end: Instant::now() + self.patience,
                 };
                 git.fetch_commit(&url, reference, &commits).await?
             }
         };
         let whole = commits.join(&commit);
-        let repository = path.is_none().then(|| super::source::readable(&url));
+        let repository = path.is_none().then(|| repository_name(&url));
         let folder = within(&whole, path.as_deref())?;
         Ok(Fetched { folder, commit: Some(commit), repository })
     }
@@ -141,15 +146,6 @@ fn check_reference(name: &str) -> Result<(), PluginError> {
         return Err(PluginError::Reference(name.to_owned()));
     }
     Ok(())
-}
-
-/// Replaces the values of secrets in a text.
-fn hide(text: &str, hidden: &[String]) -> String {
-    let mut text = text.to_owned();
-    for value in hidden.iter().filter(|value| !value.is_empty()) {
-        text = text.replace(value.as_str(), "****");
-    }
-    text
 }
 
 /// Runs git for one plugin.
@@ -259,7 +255,9 @@ impl Git<'_> {
             GitSettings::Own => Use::FetchAsPerson,
             GitSettings::None => Use::FetchAsNobody,
         };
-        let mut git = crate::git::Git::of(work, used).await.map_err(unavailable)?.command(work, arguments);
+        let git = tokio::time::timeout_at(self.end, crate::git::Git::of(work, used)).await;
+        let git = git.map_err(|_| timed_out())?.map_err(unavailable)?;
+        let mut git = git.command(work, arguments);
         git.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = git.spawn().map_err(|error| unavailable(error.into()))?;
         let group = child.id();
@@ -276,15 +274,12 @@ impl Git<'_> {
     }
 
     fn no_reference(&self, reference: &str) -> PluginError {
-        PluginError::NoReference {
-            source_text: self.shown.clone(),
-            reference: hide(&without_credentials(reference), self.hidden),
-        }
+        PluginError::NoReference { source_text: self.shown.clone(), reference: shown(reference, self.hidden) }
     }
 
     /// Converts git's error messages to an error.
     fn failed(&self, ran: &Ran, reference: Option<&str>) -> PluginError {
-        let stderr = hide(&without_credentials(ran.stderr.trim()), self.hidden);
+        let stderr = shown(ran.stderr.trim(), self.hidden);
         let lower = stderr.to_lowercase();
         let mentions = |words: &[&str]| words.iter().any(|words| lower.contains(words));
         if mentions(&["authentication failed", "authentication required"]) {

@@ -3,8 +3,8 @@
 //! The record beside them (`record`) has the source of each and whether it is enabled. A folder without an entry is
 //! added to it. An installation is prepared in a folder of its own and then moved to its place (`place`), so that a
 //! failed download or check does not damage an existing installation, nor does a kill at any moment. It is recorded
-//! before, because an entry without a folder counts as none, but a folder without an entry counts as enabled. Whoever
-//! changes what is installed holds the folder's lock.
+//! before, because an entry without a folder counts as none, but a folder without an entry counts as enabled. Every
+//! change of what is installed holds the folder's lock. The reference's programs do not know this lock.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -108,7 +108,8 @@ impl Installed {
     pub fn get(&self, name: &str) -> Result<Option<InstalledExtension>, PluginError> {
         check_name(name)?;
         place::recover(&self.folder);
-        Ok(record::read(&self.folder)?.into_iter().find(|known| known.name == name && self.is_here(known)))
+        let mut known = record::read(&self.folder)?.into_iter();
+        Ok(known.find(|known| known.name == name && self.is_here(known)).map(|known| self.placed(known)))
     }
 
     /// Enables or disables an installation. Returns `false` if there is none of this name.
@@ -263,7 +264,8 @@ impl Installed {
             return Err(PluginError::Exists(new.name));
         }
         let before = record::read(&self.folder)?;
-        let known = before.iter().find(|known| known.name == new.name);
+        // An entry without a folder counts as none, also if it is disabled.
+        let known = before.iter().find(|known| known.name == new.name && self.is_here(known));
         let new = InstalledExtension { enabled: known.is_none_or(|known| known.enabled), ..new };
         let recorded = |entry: InstalledExtension| {
             let mut list = before.clone();
@@ -345,7 +347,7 @@ impl Installed {
     fn found(&self) -> Result<(Vec<InstalledExtension>, bool), PluginError> {
         let known = record::read(&self.folder)?;
         let here = known.iter().filter(|known| self.is_here(known)).cloned();
-        let mut list: Vec<InstalledExtension> = here.map(|known| self.finished(known)).collect();
+        let mut list: Vec<InstalledExtension> = here.map(|known| self.finished(self.placed(known))).collect();
         let found = self.unrecorded(&known);
         if let Some(left_out) = found.left_out {
             return Err(PluginError::File { path: self.folder.clone(), reason: left_out.to_string() });
@@ -360,6 +362,11 @@ impl Installed {
         }
         let is_recorded = list == known && self.folder.join(record::METADATA).exists();
         Ok((list, is_recorded))
+    }
+
+    /// Returns an installation with the folder in which it is looked for, whichever the record names.
+    fn placed(&self, known: InstalledExtension) -> InstalledExtension {
+        InstalledExtension { install_path: self.place(&known.name), ..known }
     }
 
     /// Returns an installation as it is, if a program was killed while it replaced it: the folder has the version, and
@@ -531,6 +538,101 @@ mod tests {
         }
         let names: Vec<_> = home.plugins.list().unwrap().into_iter().map(|known| known.name).collect();
         assert_eq!(names, ["p"]);
+    }
+
+    #[test]
+    fn an_entry_without_a_folder_counts_as_none_whether_it_is_enabled_or_not() {
+        for enabled in [true, false] {
+            let home = Home::with(&["p"]);
+            let entry = InstalledExtension { enabled, ..home.recorded().remove(0) };
+            let gone = InstalledExtension { name: "gone".to_owned(), ..entry.clone() };
+            let outside = InstalledExtension { name: "../plugins".to_owned(), ..entry.clone() };
+            let record = [gone.clone(), entry.clone(), outside];
+            home.write(&record);
+            assert_eq!(home.plugins.get("gone"), Ok(None));
+            assert_eq!(home.enabled().len(), usize::from(enabled));
+            assert_eq!(home.plugins.list(), Ok(vec![entry]));
+            assert_eq!(home.plugins.set_enabled("gone", true), Ok(false));
+            // What is installed in its place is new, so it is enabled.
+            home.write(&record);
+            let staging = Staging::begin(&home.plugins.folder, &home.plugins.hold().unwrap()).unwrap();
+            let copy = staging.content().join("gone");
+            make(&copy, "gone", "1");
+            let put = home.plugins.put(&staging, &copy, gone, Installing::New).unwrap();
+            assert!(put.enabled && home.enabled().contains(&home.at("gone")));
+            // What replaces it then is as it was.
+            assert!(home.plugins.set_enabled("gone", false).unwrap());
+            make(&copy, "gone", "2");
+            let put = home.plugins.put(&staging, &copy, put, Installing::Over).unwrap();
+            assert!(!put.enabled && !home.enabled().contains(&home.at("gone")));
+        }
+    }
+
+    #[test]
+    fn the_folder_of_an_entry_is_the_one_of_its_name_whatever_the_record_says() {
+        for wrong in ["", "x", "/", "../other"] {
+            let home = Home::with(&["p"]);
+            let known = home.recorded().remove(0);
+            home.write(&[InstalledExtension { install_path: wrong.into(), ..known.clone() }]);
+            assert_eq!(home.enabled(), [home.at("p")]);
+            assert_eq!(home.plugins.get("p"), Ok(Some(known.clone())));
+            assert_eq!(home.plugins.list(), Ok(vec![known.clone()]));
+            assert_eq!(home.recorded(), [known], "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_are_words_of_small_letters_and_digits_with_hyphens() {
+        let home = Home::with(&["p"]);
+        let long = "a".repeat(super::super::NAME_BYTES_MAX + 1);
+        for wrong in [
+            "",
+            "..",
+            "../p",
+            "p/",
+            "/p",
+            "P",
+            "p_q",
+            "-p",
+            "p-",
+            "p--q",
+            "p\0",
+            "\u{e9}",
+            ".p",
+            long.as_str(),
+        ] {
+            let refused =
+                |error: Option<PluginError>| assert_eq!(error, Some(PluginError::Name(wrong.to_owned())));
+            refused(home.plugins.get(wrong).err());
+            refused(home.plugins.set_enabled(wrong, false).err());
+            refused(home.plugins.remove(wrong).err());
+        }
+        for right in ["p", "1", "a-b-2", &long[1..]] {
+            assert_eq!(check_name(right), Ok(()), "{right}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_in_the_place_of_an_installation_is_replaced_and_removed_without_what_it_leads_to() {
+        let home = Home::with(&["p"]);
+        let own = home.plugins.folder.with_file_name("own");
+        make(&own, "p", "own");
+        let link = || {
+            place::remove(&home.at("p")).unwrap();
+            std::os::unix::fs::symlink(&own, home.at("p")).unwrap();
+        };
+        link();
+        let staging = Staging::begin(&home.plugins.folder, &home.plugins.hold().unwrap()).unwrap();
+        let copy = staging.content().join("p");
+        make(&copy, "p", "new");
+        home.plugins.put(&staging, &copy, home.recorded().remove(0), Installing::Over).unwrap();
+        drop(staging);
+        assert!(fs::symlink_metadata(home.at("p")).unwrap().is_dir());
+        assert!(own.join(".plugin/plugin.json").is_file());
+        link();
+        assert_eq!(home.plugins.remove("p"), Ok(true));
+        assert!(fs::symlink_metadata(home.at("p")).is_err() && own.join(".plugin/plugin.json").is_file());
     }
 
     #[test]

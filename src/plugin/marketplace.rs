@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::manifest::FOLDERS;
-use super::source::climbs;
+use super::source::{Origin, climbs};
 use super::{ENTRIES_MAX, PluginError, PluginSource, file};
 use crate::skill::{Names, Skill, SkillProblem, read_file};
 use crate::untrusted::{self, LeftOut};
@@ -167,33 +167,49 @@ impl Marketplace {
     }
 
     /// Returns the source of one of its plugins. A relative path must stay in the marketplace's folder. Any other
-    /// folder of this machine is only allowed if the marketplace itself is a folder of this machine (`is_own`).
+    /// folder or repository of this machine is only allowed if the marketplace itself is a folder of this machine
+    /// (`is_own`).
     ///
     /// # Errors
     /// [`PluginError::Path`].
     pub fn source(&self, plugin: &PluginEntry, is_own: bool) -> Result<PluginSource, PluginError> {
         let refused = |text: &str, reason| PluginError::Path { path: text.to_owned(), reason };
-        let text = match &plugin.source {
-            EntrySource::Repository(source) => return Ok(source.clone()),
-            EntrySource::Text(text) => text,
+        let source = match &plugin.source {
+            EntrySource::Repository(source) => source.clone(),
+            EntrySource::Text(text) if is_elsewhere(text) => PluginSource::new(text.clone()),
+            EntrySource::Text(text) => {
+                let folder = self.folder.join(text.trim_start_matches(['.', '/']));
+                // What is missing must not appear behind a link that leads out.
+                let nearest = folder.ancestors().find(|path| file::is_there(path));
+                let is_inside = nearest.is_some_and(|path| file::lies_within(path, &self.folder));
+                if climbs(text) || !is_inside {
+                    return Err(refused(text, "it leads out of the marketplace"));
+                }
+                return Ok(PluginSource::new(file::slashed(&folder)));
+            }
         };
-        if text.contains("://") && !text.starts_with("file://") || text.starts_with("github:") {
-            return Ok(PluginSource::new(text.clone()));
+        if !is_own && names_this_machine(&source) {
+            return Err(refused(
+                &source.source,
+                "a marketplace from elsewhere names a folder of this machine",
+            ));
         }
-        if text.starts_with(['/', '~']) || text.starts_with("file://") {
-            return match is_own {
-                true => Ok(PluginSource::new(text.clone())),
-                false => Err(refused(text, "a marketplace from elsewhere names a folder of this machine")),
-            };
-        }
-        if climbs(text) {
-            return Err(refused(text, "it leads out of the marketplace"));
-        }
-        let folder = self.folder.join(text.trim_start_matches(['.', '/']));
-        if folder.exists() && !file::lies_within(&folder, &self.folder) {
-            return Err(refused(text, "it leads out of the marketplace"));
-        }
-        Ok(PluginSource::new(file::slashed(&folder)))
+        Ok(source)
+    }
+}
+
+/// Returns whether a source in a list does not begin in the marketplace's folder.
+fn is_elsewhere(text: &str) -> bool {
+    text.contains("://") || text.starts_with("github:") || text.starts_with(['/', '~'])
+}
+
+/// Returns whether a source is a folder or a repository of this machine.
+fn names_this_machine(source: &PluginSource) -> bool {
+    match source.origin() {
+        Ok(Origin::Folder(_)) => true,
+        Ok(Origin::Repository { url, .. }) => url.starts_with("file:"),
+        // It cannot be fetched either.
+        Err(_) => false,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Finds plugins by name in the marketplaces that an agent's settings register.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::marketplace::standalone;
@@ -8,8 +10,11 @@ use crate::event::Json;
 use crate::json::Raw;
 use crate::skill::{Names, Skill};
 
-/// The maximum number of marketplaces that an agent may register. Further ones are ignored.
+/// The maximum number of marketplaces that an agent may register. Further ones are left out.
 const REGISTRATIONS_MAX: usize = 100;
+
+/// The member of an agent's `agent_context` with its registrations.
+const REGISTERED: &str = "registered_marketplaces";
 
 /// A marketplace that an agent's settings register.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +40,11 @@ pub enum AutoLoad {
 }
 
 /// The registered marketplaces, and a cache of those that were fetched.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Marketplaces {
     registered: Vec<Registration>,
+    /// The values of the secrets in the sources of the registrations.
+    hidden: Vec<String>,
     fetched: Vec<(String, Marketplace, bool)>,
 }
 
@@ -63,19 +70,26 @@ impl Registration {
         Ok(Self { name: name.to_owned(), source, auto_load })
     }
 
-    /// Reads the registrations in an agent's `agent_context`. Invalid ones are skipped.
+    /// Reads the registrations in an agent's `agent_context`. Of two with the same name, the first counts. The others
+    /// and invalid ones are problems, and so is a list that is too long.
     #[must_use]
-    pub fn read_all(context: Raw<'_>) -> Vec<Self> {
-        let list = context.get("registered_marketplaces").into_iter().flat_map(Raw::elements);
-        let read =
-            list.take(REGISTRATIONS_MAX).filter_map(|entry| Self::of(&Json::from(entry).to_value()).ok());
-        let mut registered: Vec<Self> = Vec::new();
-        for registration in read {
-            if registered.iter().all(|known| known.name != registration.name) {
-                registered.push(registration);
+    pub fn read_all(context: Raw<'_>) -> (Vec<Self>, Vec<PluginProblem>) {
+        let mut list = context.get(REGISTERED).into_iter().flat_map(Raw::elements);
+        let (mut registered, mut problems): (Vec<Self>, Vec<PluginProblem>) = (Vec::new(), Vec::new());
+        let mut problem = |reason| problems.push(PluginProblem { path: REGISTERED.to_owned(), reason });
+        for entry in list.by_ref().take(REGISTRATIONS_MAX) {
+            match Self::of(&Json::from(entry).to_value()) {
+                Err(reason) => problem(reason),
+                Ok(registration) if registered.iter().any(|known| known.name == registration.name) => {
+                    problem(format!("the name {:?} is registered twice", registration.name));
+                }
+                Ok(registration) => registered.push(registration),
             }
         }
-        registered
+        if list.next().is_some() {
+            problem(format!("it has more than {REGISTRATIONS_MAX} entries, and only the first are used"));
+        }
+        (registered, problems)
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -87,11 +101,24 @@ impl Registration {
     }
 }
 
+/// Names the registrations. Their sources may contain secrets.
+impl fmt::Debug for Marketplaces {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.registered.iter().map(|known| &known.name)).finish()
+    }
+}
+
 impl Marketplaces {
     /// Makes the object for these registrations. Secrets must be put into their sources before. Nothing is fetched yet.
     #[must_use]
     pub fn new(registered: Vec<Registration>) -> Self {
-        Self { registered, fetched: Vec::new() }
+        Self { registered, ..Self::default() }
+    }
+
+    /// Sets the values of the secrets that were put into the sources. No error and no problem has one of them.
+    #[must_use]
+    pub fn hiding(self, secrets: Vec<String>) -> Self {
+        Self { hidden: secrets, ..self }
     }
 
     /// Returns whether no marketplace is registered.
@@ -106,6 +133,11 @@ impl Marketplaces {
     /// [`PluginError::Ambiguous`] if several marketplaces have it or the reference is invalid,
     /// [`PluginError::NotFound`], [`PluginError::NoMarketplace`], and the errors of fetching.
     pub async fn resolve(&mut self, reference: &str, fetcher: &Fetcher) -> Result<PluginSource, PluginError> {
+        let found = self.find(reference, fetcher).await;
+        found.map_err(|error| error.hiding(&self.hidden))
+    }
+
+    async fn find(&mut self, reference: &str, fetcher: &Fetcher) -> Result<PluginSource, PluginError> {
         if reference.is_empty() {
             return Err(PluginError::Ambiguous("Plugin reference must not be empty".to_owned()));
         }
@@ -159,7 +191,7 @@ impl Marketplaces {
         &mut self,
         fetcher: &Fetcher,
     ) -> (Vec<PluginSource>, Vec<Skill>, Vec<PluginProblem>) {
-        let (mut sources, mut skills, mut problems) = (Vec::new(), Vec::<Skill>::new(), Vec::new());
+        let (mut sources, mut skills, mut errors) = (Vec::new(), Vec::<Skill>::new(), Vec::new());
         for known in self.registered.clone() {
             if matches!(&known.auto_load, AutoLoad::Nothing) {
                 continue;
@@ -167,25 +199,26 @@ impl Marketplaces {
             let (found, is_own) = match self.fetched(&known, fetcher).await {
                 Ok((found, is_own)) => (found.clone(), is_own),
                 Err(error) => {
-                    problems.push(error.into());
+                    errors.push(error);
                     continue;
                 }
             };
             for plugin in found.plugins.iter().filter(|plugin| known.wants(&plugin.name)) {
                 match found.source(plugin, is_own) {
                     Ok(source) => sources.push(source),
-                    Err(error) => problems.push(error.into()),
+                    Err(error) => errors.push(error),
                 }
             }
             for entry in found.skills.iter().filter(|entry| known.wants(&entry.name)) {
                 match skill(&found, entry, fetcher).await {
                     Ok(skill) if skills.iter().any(|known| known.name == skill.name) => {}
                     Ok(skill) => skills.push(skill),
-                    Err(error) => problems.push(error.into()),
+                    Err(error) => errors.push(error),
                 }
             }
         }
-        (sources, skills, problems)
+        let problems = errors.into_iter().map(|error| PluginProblem::from(error.hiding(&self.hidden)));
+        (sources, skills, problems.collect())
     }
 
     /// Returns a marketplace, and whether it is a folder of this machine. Fetches it only once.
@@ -197,7 +230,7 @@ impl Marketplaces {
         let place = match self.fetched.iter().position(|(name, ..)| *name == known.name) {
             Some(place) => place,
             None => {
-                let fetched = fetcher.fetch(&known.source, &[]).await?;
+                let fetched = fetcher.fetch(&known.source, &self.hidden).await?;
                 let marketplace = Marketplace::read(&fetched.folder, &known.name)?;
                 self.fetched.push((known.name.clone(), marketplace, fetched.commit.is_none()));
                 self.fetched.len() - 1
@@ -225,4 +258,78 @@ async fn skill(
     };
     let read = standalone(&folder, &root, Names::Loose).ok_or_else(not_found)?;
     read.map_err(|problem| PluginError::Skill(problem.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::GitSettings;
+    use super::*;
+
+    fn read_all(list: &Value) -> (Vec<Registration>, Vec<PluginProblem>) {
+        let context = Json::from(&json!({ REGISTERED: list }));
+        Registration::read_all(context.raw())
+    }
+
+    #[test]
+    fn registrations_that_are_left_out_are_problems() {
+        let good = |name: &str| json!({"name": name, "source": "./m"});
+        for (wrong, reason) in [
+            (json!(1), "a marketplace must be an object"),
+            (json!({"source": "./m"}), "a marketplace needs a name"),
+            (json!({"name": "x"}), "source: Field required"),
+            (json!({"name": "x", "source": 1}), "source: Input should be a valid string"),
+            (json!({"name": "x", "source": "./m", "repo_path": "../up"}), "repo_path: Value error"),
+            (json!({"name": "x", "source": "./m", "auto_load": "y"}), "neither a flag nor a list"),
+            (json!({"name": "x", "source": "./m", "auto_load": [1]}), "no list of names"),
+            (good("first"), "\"first\" is registered twice"),
+        ] {
+            let (registered, problems) = read_all(&json!([good("first"), wrong, good("last")]));
+            let names: Vec<&str> = registered.iter().map(|known| known.name.as_str()).collect();
+            assert_eq!(names, ["first", "last"], "{reason}");
+            let [problem] = &problems[..] else { panic!("{problems:?}") };
+            assert_eq!(problem.path, REGISTERED);
+            assert!(problem.reason.contains(reason), "{problem}");
+        }
+        let many: Vec<Value> = (0..REGISTRATIONS_MAX).map(|number| good(&number.to_string())).collect();
+        assert_eq!(read_all(&json!(many)).1, []);
+        let more: Vec<Value> = many.into_iter().chain([good("more")]).collect();
+        let (registered, problems) = read_all(&json!(more));
+        assert_eq!((registered.len(), problems.len()), (REGISTRATIONS_MAX, 1));
+        assert!(problems[0].reason.contains("more than 100 entries"), "{problems:?}");
+        for nothing in [json!(null), json!([])] {
+            assert_eq!(read_all(&nothing), (Vec::new(), Vec::new()));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_values_of_secrets_in_sources_are_in_no_error() {
+        let scratch = tempfile::tempdir().unwrap();
+        let fetcher = Fetcher { settings: GitSettings::None, ..Fetcher::of_home(scratch.path()) };
+        let folder = scratch.path().join("s3cret");
+        // Each fails in another place.
+        let empty = scratch.path().join("s3cret-empty");
+        std::fs::create_dir(&empty).unwrap();
+        for source in [
+            folder.to_str().unwrap(),
+            empty.to_str().unwrap(),
+            "s3cret",
+            "github:s3cret",
+            "file:///nowhere/s3cret",
+            "https://x:s3cret@127.0.0.1:9/r?a=s3cret",
+        ] {
+            let registration =
+                Registration::of(&json!({"name": "m", "source": source, "auto_load": true})).unwrap();
+            let markets = Marketplaces::new(vec![registration]).hiding(vec!["s3cret".to_owned()]);
+            let (_, _, problems) = markets.clone().auto_loaded(&fetcher).await;
+            assert_eq!(problems.len(), 1, "{source}");
+            let mut told = vec![format!("{problems:?} {}", problems[0])];
+            for reference in ["p", "p@m"] {
+                let error = markets.clone().resolve(reference, &fetcher).await.unwrap_err();
+                told.push(format!("{error:?} {error}"));
+            }
+            assert!(told.iter().all(|text| !text.contains("s3cret")), "{told:?}");
+        }
+    }
 }

@@ -10,6 +10,7 @@
 
 mod command;
 mod copy;
+mod credentials;
 mod error;
 mod fetch;
 mod file;
@@ -29,6 +30,7 @@ mod source;
 use std::path::PathBuf;
 
 pub use command::Command;
+pub use credentials::without_credentials;
 pub use error::{PluginError, PluginProblem};
 pub use fetch::{Fetched, Fetcher, GitSettings, PATIENCE};
 pub use folder::{AmbientPlugins, available, data_root, skills_of_person};
@@ -39,7 +41,7 @@ pub use marketplaces::{AutoLoad, Marketplaces, Registration};
 pub use merged::Merged;
 pub use record::InstalledExtension;
 pub use server::Server;
-pub use source::{Origin, PluginSource, Resolved, without_credentials};
+pub use source::{Origin, PluginSource, Resolved};
 
 use crate::agent::definition::Definition;
 use crate::hook;

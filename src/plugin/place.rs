@@ -3,8 +3,8 @@
 //! An installation is prepared in a folder `.<id>.tmp` beside the others, without the lock, because a copy can take
 //! long. As long as its program runs, a file in this folder is locked. With the lock of all installations it then takes
 //! its place in one step, even if another one is there: the two are exchanged. Where the file system cannot do this,
-//! the other one is first moved into a folder `.<id>.old`. Whoever has the lock finds leftovers: folders whose program
-//! has ended. It moves those back whose places are empty, and deletes the others.
+//! the other one is first moved into a folder `.<id>.old`. The next program that has the lock finds leftovers: folders
+//! whose program has ended. It moves those back whose places are empty, and deletes the others.
 //!
 //! An installation in a lower layer of an overlay file system can be neither exchanged nor moved
 //! ([`io::ErrorKind::CrossesDevices`]). It is not replaced, because this would take two steps without a way back. It
@@ -104,7 +104,7 @@ impl Staging {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let (new, old) = (folder.join(format!(".{id}.tmp")), folder.join(format!(".{id}.old")));
         fs::create_dir_all(new.join(CONTENT))?;
-        let owned = File::options().create(true).append(true).open(new.join(OWNED))?;
+        let owned = open_to_lock(File::options().create_new(true), &new.join(OWNED))?;
         owned.lock()?;
         Ok(Self { folder: new, old, _owned: owned })
     }
@@ -171,7 +171,23 @@ fn put_in_two_steps(copy: &Path, place: &Path, aside: &Path) -> io::Result<()> {
 }
 
 fn lock_file(folder: &Path) -> io::Result<File> {
-    File::options().create(true).append(true).open(folder.join(LOCK))
+    open_to_lock(File::options().create(true), &folder.join(LOCK))
+}
+
+/// Opens a file to lock it. A pipe, a device or a link in its place is an error, so that opening does not wait.
+fn open_to_lock(options: &mut fs::OpenOptions, path: &Path) -> io::Result<File> {
+    options.append(true);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags.bits().cast_signed());
+    }
+    let file = options.open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
 }
 
 /// Clears the leftovers of a folder.
@@ -182,8 +198,10 @@ fn settle(folder: &Path, held: &Held) {
 /// Deletes a leftover. Installations in a folder `.<id>.old` are first moved back, if their places are empty. A folder
 /// that a running program uses is left alone.
 fn clear(path: &Path, _held: &Held) {
+    // A link was not made by a preparation, and what it leads to is not moved.
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let is_old = path.extension() == Some(OsStr::new("old"));
-    let is_kept = if is_old { move_back(path).is_err() } else { is_owned(path) };
+    let is_kept = is_folder && if is_old { move_back(path).is_err() } else { is_owned(path) };
     if !is_kept {
         // What cannot be deleted now is deleted by a later call. Until then, nothing uses it.
         let _removed = remove(path);
@@ -200,7 +218,7 @@ fn is_owned(path: &Path) -> bool {
         Err(error) => return !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
     }
     // Only a file that can be locked is left over. Any other error, such as too many open files, proves nothing.
-    File::options().append(true).open(&owned).map_or(true, |file| file.try_lock().is_err())
+    open_to_lock(&mut File::options(), &owned).map_or(true, |file| file.try_lock().is_err())
 }
 
 fn move_back(old: &Path) -> io::Result<()> {
@@ -393,6 +411,41 @@ mod tests {
         recover_all(scratch.path());
         assert_eq!(said(&at("p")), "second");
         assert_eq!(names(scratch.path()), [LOCK, "p"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn neither_a_pipe_nor_a_link_is_waited_for_or_followed() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let scratch = tempfile::tempdir().unwrap();
+        let pipe = |path: &Path| mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let outside = scratch.path().join("outside");
+        make(&outside.join("inner"), "kept");
+        let at = |name: &str| scratch.path().join("installed").join(name);
+        fs::create_dir(at("")).unwrap();
+        // In the place of the lock.
+        pipe(&at(LOCK));
+        let refused = || matches!(hold(&at(""), Duration::ZERO), Err(PluginError::File { .. }));
+        assert!(refused());
+        fs::remove_file(at(LOCK)).unwrap();
+        std::os::unix::fs::symlink(outside.join("made"), at(LOCK)).unwrap();
+        assert!(refused() && !outside.join("made").exists());
+        fs::remove_file(at(LOCK)).unwrap();
+        // As leftovers, and within them.
+        let leftover = |digit: &str, ending: &str| at(&format!(".{}.{ending}", digit.repeat(32)));
+        for (digit, ending) in [("a", "tmp"), ("b", "old")] {
+            pipe(&leftover(digit, ending));
+        }
+        for (digit, ending) in [("c", "tmp"), ("d", "old")] {
+            std::os::unix::fs::symlink(&outside, leftover(digit, ending)).unwrap();
+        }
+        fs::create_dir(leftover("e", "tmp")).unwrap();
+        pipe(&leftover("e", "tmp").join(OWNED));
+        fs::create_dir(leftover("f", "tmp")).unwrap();
+        std::os::unix::fs::symlink(&outside, leftover("f", "tmp").join(OWNED)).unwrap();
+        recover_all(&at(""));
+        assert_eq!(said(&outside.join("inner")), "kept");
+        assert_eq!(names(&at("")), [LOCK]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The portable layout of agent-plugins.org, version 1.0.0. It has a manifest with a fixed set of fields at the root.
-//! Its servers may refer only to the plugin's own folder and the plugin's data folder.
+//! Its servers start in the plugin's own folder or in its data folder, and the variables in their texts name only these
+//! two.
 //!
 //! The texts of a portable plugin are not expanded as in the reference's layout: `${NAME}` in them is no secret's name.
 
@@ -53,11 +54,16 @@ const OWN_HEADERS: &[&str] = &[
 ];
 
 /// Returns whether the folder has the portable layout, valid or not. True if the `plugin.json` at its root has a
-/// `$schema` or is no readable JSON object. A JSON object without `$schema` belongs to another program.
+/// `$schema`, is no readable JSON object, or lies outside of the folder. A JSON object without `$schema` belongs to
+/// another program.
 pub(super) fn is_one(folder: &Path) -> bool {
     let path = folder.join(FILE);
     if !path.is_file() {
         return false;
+    }
+    // A file outside of the folder is not read, not even for this. The manifest is then refused.
+    if !file::lies_within(&path, folder) {
+        return true;
     }
     match file::object(&path) {
         Ok(members) => members.contains_key("$schema"),

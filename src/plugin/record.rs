@@ -1,7 +1,8 @@
 //! The record of the installations in a folder: the reference's file `.installed.json`.
 //!
 //! It says which installations are disabled. So a record that cannot be read is an error and never an empty record. No
-//! record is written that is too long to be read again. Only the holder of the folder's lock writes it.
+//! record is written that is too long to be read again. Here only the holder of the folder's lock writes it. The
+//! reference's programs write it without a lock.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,11 @@ pub(super) fn read(folder: &Path) -> Result<Vec<InstalledExtension>, PluginError
     let wrong = |reason: String| PluginError::Record { path: path.clone(), reason };
     let text = match untrusted::read_text(&path, BYTES_MAX) {
         Ok(text) => text,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        // A link to a record that is missing is no missing record: its disk may only be unmounted.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+                && !file::is_there(&path) =>
+        {
             return Ok(Vec::new());
         }
         Err(error) => return Err(wrong(error.to_string())),
@@ -182,6 +187,30 @@ mod tests {
         }
         let reason = entries(r#"{"extensions":{"b":{"install_path":"p"}}}"#).unwrap_err();
         assert_eq!(reason, "the entry \"b\": source is missing");
+    }
+
+    #[test]
+    fn a_disabled_entry_is_checked_like_an_enabled_one() {
+        for (entry, problem) in [
+            (r#"{}"#, "source is missing"),
+            (r#"{"source":"s"}"#, "install_path is missing"),
+            (r#"{"install_path":"p"}"#, "source is missing"),
+            (r#"{"source":null,"install_path":"p"}"#, "source is missing"),
+            (r#"{"source":"s","install_path":null}"#, "install_path is missing"),
+            (r#"{"source":1,"install_path":"p"}"#, "source is not a text"),
+            (r#"{"source":"s","install_path":[]}"#, "install_path is not a text"),
+            (r#"{"source":"s","install_path":"p","repo_path":1}"#, "repo_path is not a text"),
+            (r#"{"source":"s","install_path":"p","resolved_ref":{}}"#, "resolved_ref is not a text"),
+        ] {
+            for enabled in [None, Some(true), Some(false)] {
+                let mut entry: Value = serde_json::from_str(entry).unwrap();
+                if let Some(enabled) = enabled {
+                    entry["enabled"] = enabled.into();
+                }
+                let record = json!({"extensions": {"a": entry}}).to_string();
+                assert_eq!(entries(&record), Err(format!("the entry \"a\": {problem}")), "{record}");
+            }
+        }
     }
 
     #[test]

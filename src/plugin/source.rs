@@ -2,22 +2,12 @@
 
 use std::path::{Component, Path};
 
-use regex::Regex;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
-use std::sync::LazyLock;
 
 use super::PluginError;
-
-/// Matches a reference to a secret in a source: `${NAME}` or `${NAME:-default}`.
-static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}").expect("the pattern is checked by a test")
-});
-
-/// Matches the credentials before a URL's host, anywhere in a text.
-static CREDENTIALS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?i)(https?://)[^/@\s]+@").expect("the pattern is checked by a test"));
+use super::credentials::{REFERENCE, bare, without_credentials};
 
 /// The source of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -47,7 +37,7 @@ pub enum Origin {
 /// A plugin's source and the fetched commit, as a conversation stores them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// The source. Credentials are replaced by stars; `${NAME}` stays.
+    /// The source. Credentials are replaced by stars; a plain `${NAME}` stays.
     pub source: String,
     /// The fetched commit. `None` for a folder of this machine.
     pub resolved_ref: Option<String>,
@@ -85,7 +75,8 @@ impl PluginSource {
         }
     }
 
-    /// Returns the reference's JSON object. Credentials are replaced by stars, unless they are a reference to a secret.
+    /// Returns the reference's JSON object. Credentials are replaced by stars, unless they are plain references to
+    /// secrets.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -208,7 +199,7 @@ impl Resolved {
     /// Returns whether this is the record of the given source.
     #[must_use]
     pub fn is_of(&self, source: &PluginSource) -> bool {
-        self.source == without_credentials(&source.source)
+        without_credentials(&self.source) == without_credentials(&source.source)
             && self.repo_path == source.repo_path
             && self.original_ref == source.reference
     }
@@ -235,18 +226,9 @@ impl Resolved {
     }
 }
 
-/// Replaces the credentials of all URLs in a text by stars. Credentials that are a reference to a secret stay.
-#[must_use]
-pub fn without_credentials(text: &str) -> String {
-    let starred = CREDENTIALS.replace_all(text, |found: &regex::Captures<'_>| {
-        if REFERENCE.is_match(&found[0]) { found[0].to_owned() } else { format!("{}****@", &found[1]) }
-    });
-    starred.into_owned()
-}
-
 /// Returns the name of a source's folder in a cache. It is readable and unique. Credentials do not change it.
 pub(super) fn cache_name(source: &str) -> String {
-    let bare = CREDENTIALS.replace_all(source, "$1");
+    let bare = bare(source);
     let digest = Sha256::digest(bare.as_bytes());
     let mut name = readable(&bare);
     name.push('-');
@@ -256,8 +238,13 @@ pub(super) fn cache_name(source: &str) -> String {
     name
 }
 
-/// Returns the last part of a URL or a path, in a form that is allowed as a folder's name.
-pub(super) fn readable(source: &str) -> String {
+/// Returns the last part of a repository's URL, in a form that is allowed as a folder's name.
+pub(super) fn repository_name(url: &str) -> String {
+    readable(&bare(url))
+}
+
+/// Returns the last part of a URL without credentials or of a path, in a form that is allowed as a folder's name.
+fn readable(source: &str) -> String {
     let prefixes = ["github:", "https://", "http://", "git://", "file://"];
     let mut name = prefixes.iter().find_map(|prefix| source.strip_prefix(prefix)).unwrap_or(source);
     if name.contains('@')
@@ -310,4 +297,33 @@ fn with_ending(url: &str) -> String {
     let path = url.splitn(4, '/').nth(3).unwrap_or_default();
     let path = path.split(['?', '#']).next().unwrap_or_default();
     if format!("/{path}").contains("/_git/") { url.to_owned() } else { format!("{url}.git") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_the_cache_have_the_references_names_without_a_trace_of_credentials() {
+        let golden: Value =
+            serde_json::from_str(include_str!("../../tests/golden/plugins/folders.json")).unwrap();
+        let mut n_compared = 0;
+        for case in golden["sources"].as_array().unwrap() {
+            let (Some(url), Some(theirs)) = (case["url"].as_str(), case["cache"].as_str()) else { continue };
+            // There, a credential is a part of the address.
+            let expected = if url.contains("@gitlab.com/") { "repo-9545e642a20d87c5" } else { theirs };
+            assert_eq!(cache_name(url), expected, "{url}");
+            n_compared += 1;
+        }
+        assert!(n_compared > 10, "{n_compared}");
+        for (url, name) in [
+            ("https://u:s3cret@h/a/my.repo.git", "my-repo"),
+            ("https://h/a/repo?private_token=s3cret", "repo-private_token"),
+            ("https://h/?token=s3cret/x", "token"),
+            ("https://s3cret@h", "h"),
+        ] {
+            assert_eq!(repository_name(url), name, "{url}");
+            assert!(cache_name(url).starts_with(&format!("{name}-")), "{url}");
+        }
+    }
 }

@@ -3,12 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use annals::ExecutionStatus::Finished;
 use annals::conversation::{Builder, ConversationError};
 use annals::event::{Content, Event, Json, Observation};
 use annals::hook;
 use annals::llm::scripted::Line;
+use annals::llm::{LlmError, Model};
 use annals::plugin::{AmbientPlugins, PluginError, PluginSource};
 use annals::secret::Source;
 use serde_json::{Value, json};
@@ -400,4 +403,123 @@ async fn what_cannot_be_used_is_reported_once_by_a_state_update() {
     assert!(!told[1].contains("skills/wrong.md"), "{told:?}");
     again.close().await.unwrap();
     assert_sound(desk.stage.host.store());
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_of_a_plugin_that_is_loaded_later_is_reported_before_the_rest() {
+    let desk = Desk::new([]);
+    let list =
+        json!({"name": "market", "owner": {"name": "us"}, "plugins": [{"name": "odd", "source": "./odd"}]});
+    let servers = json!({"mcpServers": {"gone": {"command": "/no/such/program"}}});
+    write(
+        &desk.stage.scratch.path(""),
+        &[
+            ("market/.plugin/marketplace.json", &list.to_string()),
+            ("market/odd/commands/wrong.md", "---\nname: [\n---\n"),
+            ("market/odd/.mcp.json", &servers.to_string()),
+            ("work/.agents/skills/wrong.md", "---\nname: [\n---\n"),
+        ],
+    );
+    let markets = json!([{"name": "market", "source": desk.path("market")}, {"name": "wrong"}]);
+    let context = json!({"load_project_skills": true, "registered_marketplaces": markets});
+    let agent = agent().with("agent_context", Some(&Json::from(&context)));
+    let conversation = desk.builder().agent(agent).open().await.unwrap();
+    conversation.send_message("Go.").await.unwrap();
+    conversation.load_plugin("odd").await.unwrap();
+    let told = left_out(&desk.stage);
+    let problems: Vec<Vec<String>> = told
+        .iter()
+        .map(|report| {
+            let report: Value = serde_json::from_str(report).unwrap();
+            let problems = report["problems"].as_array().unwrap().iter();
+            problems.map(|problem| problem.as_str().unwrap().to_owned()).collect()
+        })
+        .collect();
+    assert_eq!(problems.iter().map(Vec::len).collect::<Vec<_>>(), [2, 4], "{told:?}");
+    assert!(problems[1][0].starts_with("MCP server \"gone\": "), "{told:?}");
+    assert!(problems[1][1].contains("/market/odd/commands/wrong.md: "), "{told:?}");
+    assert_eq!(problems[1][2..], problems[0]);
+    assert!(problems[0].iter().any(|text| text.starts_with("registered_marketplaces: ")), "{told:?}");
+    assert!(problems[0].iter().any(|text| text.contains("/work/.agents/skills/wrong.md: ")), "{told:?}");
+    // It does not look as if the run had failed.
+    assert!(desk.stage.events().iter().all(|event| !matches!(event, Event::ConversationError(_))));
+    conversation.close().await.unwrap();
+    assert_sound(desk.stage.host.store());
+}
+
+#[tokio::test]
+async fn plugins_are_loaded_again_if_their_record_was_not_written() {
+    let desk = Desk::new([]);
+    write(&desk.stage.scratch.path("small"), &[("skills/rule.md", "Rule.")]);
+    let condenser = r#"{"llm":{"model":"openai/mini","usage_id":"condenser"},"max_size":8,"keep_first":1,"kind":"LLMSummarizingCondenser"}"#;
+    let agent = agent().with("condenser", Some(&Json::parse(condenser).unwrap()));
+    let is_down = Arc::new(AtomicBool::new(true));
+    let (down, model) = (Arc::clone(&is_down), desk.stage.model.clone());
+    let conversation = desk
+        .builder()
+        .agent(agent)
+        .models(Arc::new(move |_| match down.load(Ordering::Relaxed) {
+            true => Err(LlmError::BadRequest("not now".to_owned())),
+            false => Ok(Arc::new(model.clone()) as Arc<dyn Model>),
+        }))
+        .plugins([source(&desk.path("small"))])
+        .open()
+        .await
+        .unwrap();
+    // The plugins are loaded. Then the condenser's model cannot be made, or there is no marketplace.
+    let refused = conversation.send_message("Go.").await;
+    assert!(matches!(refused, Err(ConversationError::Model(_))), "{refused:?}");
+    assert_eq!(conversation.resolved_plugins(), []);
+    let refused = conversation.load_plugin("more").await;
+    assert!(matches!(refused, Err(ConversationError::NoMarketplace { .. })), "{refused:?}");
+    assert_eq!(conversation.resolved_plugins(), []);
+    assert_eq!((desk.stage.events().len(), skills(&desk.stage.base_state()).len()), (0, 0));
+    is_down.store(false, Ordering::Relaxed);
+    conversation.send_message("Go.").await.unwrap();
+    assert_eq!(conversation.resolved_plugins().len(), 1);
+    let state = desk.stage.base_state();
+    assert_eq!(skills(&state), ["rule"]);
+    assert_eq!(state["agent_state"]["resolved_plugins"].as_array().unwrap().len(), 1);
+    conversation.close().await.unwrap();
+    assert_sound(desk.stage.host.store());
+}
+
+#[tokio::test]
+async fn no_report_and_no_error_about_a_source_holds_a_secret() {
+    let desk = Desk::new([]);
+    let sources = [
+        format!("file://{}/${{TOKEN}}", desk.path("nowhere")),
+        "https://user:hunter2@127.0.0.1:9/r?private_token=hunter2&a=${TOKEN}".to_owned(),
+        "user:hunter2@127.0.0.1/r".to_owned(),
+        "${TOKEN}".to_owned(),
+    ];
+    let is_safe = |text: &str| !text.contains("hunter2") && !text.contains("tok-12345");
+    let markets: Vec<Value> = sources
+        .iter()
+        .enumerate()
+        .map(|(number, source)| json!({"name": format!("m{number}"), "source": source, "auto_load": true}))
+        .chain([json!({"name": "wrong", "source": 1})])
+        .collect();
+    let context = json!({"registered_marketplaces": markets});
+    let agent = agent().with("agent_context", Some(&Json::from(&context)));
+    let conversation = desk.builder().agent(agent).open().await.unwrap();
+    conversation.send_message("Go.").await.unwrap();
+    let told = left_out(&desk.stage);
+    let report: Value = serde_json::from_str(&told[0]).unwrap();
+    assert_eq!((told.len(), report["problems"].as_array().unwrap().len()), (1, markets.len()), "{told:?}");
+    assert!(is_safe(&told[0]), "{told:?}");
+    for reference in ["p", "p@m0", "p@m1", "p@m2", "p@m3"] {
+        let error = conversation.load_plugin(reference).await.unwrap_err();
+        assert!(matches!(error, ConversationError::Plugin(_)), "{error:?}");
+        assert!(is_safe(&error.to_string()), "{error}");
+    }
+    conversation.close().await.unwrap();
+    for text in &sources {
+        let desk = Desk::new([]);
+        let conversation = desk.builder().plugins([source(text)]).open().await.unwrap();
+        let error = conversation.send_message("Go.").await.unwrap_err();
+        assert!(matches!(error, ConversationError::Plugin(_)), "{error:?}");
+        assert!(is_safe(&error.to_string()), "{error}");
+        conversation.close().await.unwrap();
+    }
 }

@@ -181,13 +181,16 @@ fn answers(stage: &Stage) -> Vec<(String, bool)> {
     answers.collect()
 }
 
-fn problems(stage: &Stage) -> Vec<(String, String)> {
+/// Returns the problems that the log reports. No event is an error, which would mean that the run failed.
+fn problems(stage: &Stage) -> Vec<String> {
     let events = stage.events();
-    let problems = events.iter().filter_map(|event| match event {
-        Event::ConversationError(error) => Some((error.code.to_string(), error.detail.to_string())),
+    assert!(!events.iter().any(|event| matches!(event, Event::ConversationError(_))), "{:?}", stage.kinds());
+    let reports = events.iter().filter_map(|event| match event {
+        Event::StateUpdate(update) if &*update.key == "left_out" => Some(update.value.to_value()),
         _ => None,
     });
-    problems.collect()
+    let problems = reports.flat_map(|report| report["problems"].as_array().unwrap().clone());
+    problems.map(|problem| problem.as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
@@ -204,7 +207,7 @@ async fn a_program_is_started_called_and_ended() {
     ]);
     let conversation = open(&stage, &json!({"notes": program("server")})).await;
     conversation.send_message("Go.").await.unwrap();
-    assert_eq!(problems(&stage), []);
+    assert_eq!(problems(&stage), Vec::<String>::new());
     assert_eq!(conversation.run().await.unwrap(), Finished);
     let answers = answers(&stage);
     let variable_answer = |text: &str| format!("[Tool 'add' executed.]|{text}").replace("add", "variable");
@@ -294,8 +297,8 @@ async fn a_server_that_floods_its_output_is_ended_and_started_again() {
     let conversation = open(&stage, &servers).await;
     conversation.send_message("Go.").await.unwrap();
     let reported = problems(&stage);
-    assert_eq!((reported.len(), &*reported[0].0), (1, "MCPError"), "{reported:?}");
-    assert!(reported[0].1.contains("it wrote more than 8 MiB that are no message"), "{reported:?}");
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].contains("it wrote more than 8 MiB that are no message"), "{reported:?}");
     let begun = Instant::now();
     assert_eq!(conversation.run().await.unwrap(), Finished);
     // No call waits for an answer that will not come.
@@ -337,18 +340,23 @@ async fn servers_that_fail_to_start_are_reported_and_the_others_are_used() {
         "ends": {"command": "sh", "args": ["-c", "echo 'it wants a ${TOKEN}' >&2; exit 1"]},
         "wrong": {"transport": "smoke"},
         "refuses": {"url": "http://127.0.0.1:1/mcp"},
+        "before": {"url": "http://user:hunter2@127.0.0.1:1/mcp"},
+        "behind": {"url": "http://127.0.0.1:1/mcp?api_key=hunter2"},
         "off": {"command": "x", "enabled": false},
     });
     let conversation = open(&stage, &servers).await;
     conversation.send_message("Go.").await.unwrap();
-    let mut reported = problems(&stage);
-    reported.sort();
-    assert_eq!(reported.len(), 4, "{reported:?}");
+    let reported = problems(&stage);
+    assert_eq!(reported.len(), 6, "{reported:?}");
     let server =
-        |name: &str| reported.iter().find(|(_, detail)| detail.contains(&format!("\"{name}\""))).unwrap();
-    assert_eq!(server("wrong").0, "ValueError");
-    assert_eq!((&*server("missing").0, &*server("refuses").0), ("MCPError", "MCPError"));
-    assert!(server("ends").1.ends_with("it wants a <secret-hidden>"), "{reported:?}");
+        |name: &str| reported.iter().find(|problem| problem.contains(&format!("\"{name}\""))).unwrap();
+    assert_eq!(server("wrong"), "MCP server \"wrong\": its transport is unknown");
+    assert!(server("missing").starts_with("MCP server \"missing\": "), "{reported:?}");
+    assert!(server("refuses").starts_with("MCP server \"refuses\": "), "{reported:?}");
+    assert!(server("ends").ends_with("it wants a <secret-hidden>"), "{reported:?}");
+    for name in ["before", "behind"] {
+        assert!(!server(name).contains("hunter2"), "{reported:?}");
+    }
     assert!(!format!("{reported:?}").contains("tok-12345"));
     // The failed servers change neither the first event nor the final status.
     assert_eq!(stage.kinds()[0], "SystemPromptEvent");
@@ -358,15 +366,26 @@ async fn servers_that_fail_to_start_are_reported_and_the_others_are_used() {
     assert_sound(stage.host.store());
 }
 
+#[tokio::test]
+async fn a_server_that_still_does_not_start_is_reported_once() {
+    let stage = Stage::new([]);
+    let servers = json!({"wrong": {"transport": "smoke"}});
+    for _ in 0..2 {
+        let conversation = open(&stage, &servers).await;
+        conversation.send_message("Go.").await.unwrap();
+        assert_eq!(problems(&stage), ["MCP server \"wrong\": its transport is unknown"]);
+        conversation.close().await.unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_times_out() {
     let stage = Stage::new([Line::text("Hello.")]);
     let conversation = open(&stage, &json!({"mute": program("mute")})).await;
     conversation.send_message("Go.").await.unwrap();
     let reported = problems(&stage);
-    assert_eq!(reported[0].0, "MCPTimeoutError");
     assert!(
-        reported[0].1.starts_with("MCP server \"mute\": it did not answer within 30 seconds"),
+        reported[0].starts_with("MCP server \"mute\": it did not answer within 30 seconds"),
         "{reported:?}"
     );
     assert_eq!(conversation.run().await.unwrap(), Finished);
@@ -412,8 +431,8 @@ async fn a_server_at_an_address_is_called_with_its_key() {
     let conversation = open(&stage, &servers).await;
     conversation.send_message("Go.").await.unwrap();
     let reported = problems(&stage);
-    assert_eq!((reported.len(), &*reported[0].0), (1, "MCPError"), "{reported:?}");
-    assert!(reported[0].1.starts_with("MCP server \"without\": "), "{reported:?}");
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].starts_with("MCP server \"without\": "), "{reported:?}");
     assert_eq!(conversation.run().await.unwrap(), Finished);
     let answers = answers(&stage);
     assert_eq!(answers[0], ("[Tool 'with_key_add' executed.]|5".to_owned(), false));
@@ -486,7 +505,7 @@ async fn answers_of_a_server_at_an_address_are_bounded() {
     let servers = json!({"bad": {"url": serve_badly().await, "timeout": 10}});
     let conversation = open(&stage, &servers).await;
     conversation.send_message("Go.").await.unwrap();
-    assert_eq!(problems(&stage), []);
+    assert_eq!(problems(&stage), Vec::<String>::new());
     assert_eq!(conversation.run().await.unwrap(), Finished);
     let answers = answers(&stage);
     assert!(answers.iter().all(|(_, is_error)| *is_error), "{answers:?}");
@@ -513,9 +532,8 @@ async fn an_address_that_never_answers_times_out() {
     let conversation = open(&stage, &json!({"mute": {"url": url}})).await;
     conversation.send_message("Go.").await.unwrap();
     let reported = problems(&stage);
-    assert_eq!(reported[0].0, "MCPTimeoutError");
     assert!(
-        reported[0].1.starts_with("MCP server \"mute\": it did not answer within 30 seconds"),
+        reported[0].starts_with("MCP server \"mute\": it did not answer within 30 seconds"),
         "{reported:?}"
     );
     assert_eq!(conversation.run().await.unwrap(), Finished);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use annals::plugin::{
     Extension, FILE_BYTES_MAX, Fetcher, GitSettings, Installed, Installing, Marketplace, Marketplaces,
-    Merged, Origin, Plugin, PluginError, PluginSource, Registration, Resolved, available,
+    Merged, Origin, Plugin, PluginError, PluginSource, Registration, Resolved, SkillEntry, available,
 };
 use annals::skill::{Skill, Trigger};
 use serde_json::{Value, json};
@@ -252,14 +252,66 @@ async fn marketplaces_resolve_plugin_names_as_in_the_reference() {
     assert_eq!((sources.len(), skills.len(), problems.len()), (1, 1, 0), "{problems:?}");
     assert_eq!(skills[0].name, "rule");
     // No path leads out of a marketplace, and a marketplace from elsewhere cannot name a folder of this machine.
-    let hostile = folders.root.join("hostile/.plugin/marketplace.json");
-    fs::create_dir_all(hostile.parent().unwrap()).unwrap();
-    let plugins = json!([{"name": "up", "source": "./a/../../outside"}, {"name": "abs", "source": "/etc"}]);
-    fs::write(&hostile, json!({"name": "x", "owner": {"name": "y"}, "plugins": plugins}).to_string())
-        .unwrap();
-    let market = Marketplace::read(&folders.root.join("hostile"), "x").unwrap();
-    assert!(matches!(market.source(&market.plugins[0], true), Err(PluginError::Path { .. })));
-    assert!(matches!(market.source(&market.plugins[1], false), Err(PluginError::Path { .. })));
+    let hostile = folders.root.join("hostile");
+    fs::create_dir_all(hostile.join(".plugin")).unwrap();
+    fs::create_dir_all(hostile.join("inner")).unwrap();
+    std::os::unix::fs::symlink("/etc", hostile.join("away")).unwrap();
+    let url = |url: &str| json!({"source": "url", "url": url});
+    let (inside, outside, here, elsewhere) = ((true, true), (false, false), (true, false), (true, true));
+    for (source, (if_own, if_from_elsewhere)) in [
+        (json!("./inner"), inside),
+        (json!("inner"), inside),
+        (json!("./not-there"), inside),
+        (json!("./a/../../outside"), outside),
+        (json!(".."), outside),
+        (json!("./away"), outside),
+        (json!("away/passwd"), outside),
+        (json!("./away/not-there"), outside),
+        (json!("/etc"), here),
+        (json!("~/x"), here),
+        (json!("file:///etc"), here),
+        (json!("/etc/x://y"), here),
+        (url("/etc"), here),
+        (url("~/x"), here),
+        (url("./x"), here),
+        (url("../x"), here),
+        (url("a/b"), here),
+        (url("file:///etc"), here),
+        (json!("github:o/r"), elsewhere),
+        (json!("https://h/r.git"), elsewhere),
+        (url("git@h:o/r.git"), elsewhere),
+        (json!({"source": "github", "repo": "o/r"}), elsewhere),
+    ] {
+        let list = json!({"name": "x", "owner": {"name": "y"}, "plugins": [{"name": "p", "source": source}]});
+        fs::write(hostile.join(".plugin/marketplace.json"), list.to_string()).unwrap();
+        let market = Marketplace::read(&hostile, "x").unwrap();
+        for (is_own, is_allowed) in [(true, if_own), (false, if_from_elsewhere)] {
+            let found = market.source(&market.plugins[0], is_own);
+            assert_eq!(found.is_ok(), is_allowed, "{source} {is_own} {found:?}");
+            assert!(is_allowed || matches!(found, Err(PluginError::Path { .. })), "{source} {found:?}");
+        }
+    }
+    for (source, is_inside) in [
+        ("inner", true),
+        ("./inner", true),
+        ("not-there", false),
+        ("away", false),
+        ("../hostile/inner", false),
+        ("/etc", false),
+        ("~/x", false),
+        ("file:///etc", false),
+    ] {
+        let entry = SkillEntry { name: "s".to_owned(), description: None, source: source.to_owned() };
+        assert_eq!(entry.folder(&hostile).is_some(), is_inside, "{source}");
+    }
+    // Neither is its list read from elsewhere.
+    fs::remove_file(hostile.join(".plugin/marketplace.json")).unwrap();
+    std::os::unix::fs::symlink(
+        folders.root.join("market/.plugin/marketplace.json"),
+        hostile.join(".plugin/marketplace.json"),
+    )
+    .unwrap();
+    assert!(matches!(Marketplace::read(&hostile, "x"), Err(PluginError::Manifest { .. })));
 }
 
 #[test]
@@ -304,6 +356,150 @@ fn hostile_manifests_are_bounded_and_typed() {
     assert_eq!(commands, ["d"]);
     assert!(plugin.hooks.is_none() && plugin.servers.is_empty());
     assert!(plugin.problems.len() >= 5, "{:?}", plugin.problems);
+}
+
+/// What may stand in the place of a file: what never ends or never begins, and links that lead to nothing or elsewhere.
+const ODD: [&str; 4] = ["pipe", "endless", "dangling", "elsewhere"];
+
+/// Puts something odd in the place of a file. `elsewhere` is a file that a link may lead to.
+fn put_odd(kind: &str, path: &Path, elsewhere: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::os::unix::fs::symlink;
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    match kind {
+        "pipe" => mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap(),
+        "endless" => symlink("/dev/zero", path).unwrap(),
+        "dangling" => symlink("nothing", path).unwrap(),
+        "elsewhere" => symlink(elsewhere, path).unwrap(),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn no_part_of_a_plugin_is_waited_for_or_read_from_elsewhere() {
+    const PARTS: [&str; 9] = [
+        ".plugin/plugin.json",
+        ".claude-plugin/plugin.json",
+        "plugin.json",
+        "hooks/hooks.json",
+        ".mcp.json",
+        "commands/odd.md",
+        "agents/odd.md",
+        "skills/odd.md",
+        "skills/odd/SKILL.md",
+    ];
+    let scratch = tempfile::tempdir().unwrap();
+    let json = scratch.path().join("a.json");
+    let hooks = json!([{"hooks": [{"command": "FOREIGN"}]}]);
+    let servers = json!({"FOREIGN": {"command": "FOREIGN"}});
+    let content = json!({"name": "FOREIGN", "session_start": hooks, "mcpServers": servers});
+    fs::write(&json, content.to_string()).unwrap();
+    let markdown = scratch.path().join("a.md");
+    fs::write(&markdown, "---\nname: FOREIGN\ndescription: FOREIGN\n---\nFOREIGN").unwrap();
+    for (number, part) in PARTS.into_iter().enumerate() {
+        for kind in ODD {
+            let folder = scratch.path().join(format!("{number}-{kind}"));
+            fs::create_dir_all(folder.join("commands")).unwrap();
+            fs::write(folder.join("commands/good.md"), "Good.").unwrap();
+            put_odd(kind, &folder.join(part), if part.ends_with("json") { &json } else { &markdown });
+            let read = Plugin::read(&folder, None);
+            assert!(!format!("{read:?}").contains("FOREIGN"), "{part} {kind} {read:?}");
+            let is_manifest =
+                part.ends_with("/plugin.json") || (part == "plugin.json" && kind == "elsewhere");
+            match read {
+                Ok(plugin) => {
+                    assert!(!is_manifest, "{part} {kind}");
+                    let commands: Vec<&str> =
+                        plugin.commands.iter().map(|command| command.name.as_str()).collect();
+                    assert_eq!(commands, ["good"], "{part} {kind}");
+                }
+                Err(error) => {
+                    assert!(is_manifest && matches!(error, PluginError::Manifest { .. }), "{part} {kind}");
+                }
+            }
+        }
+    }
+    // Nor is a part of a marketplace.
+    for (number, part) in [".plugin/marketplace.json", "skills/odd/SKILL.md"].into_iter().enumerate() {
+        for kind in ODD {
+            let folder = scratch.path().join(format!("market-{number}-{kind}"));
+            put_odd(kind, &folder.join(part), if part.ends_with("json") { &json } else { &markdown });
+            let read = Marketplace::read(&folder, "m");
+            assert!(matches!(read, Err(PluginError::Manifest { .. })), "{part} {kind} {read:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_folder_in_a_source_is_one_that_lies_in_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let real = fs::canonicalize(scratch.path()).unwrap();
+    fs::create_dir_all(real.join("home/tools/inner")).unwrap();
+    fs::create_dir_all(real.join("home/beside")).unwrap();
+    fs::write(real.join("home/tools/file"), "").unwrap();
+    std::os::unix::fs::symlink("../beside", real.join("home/tools/away")).unwrap();
+    std::os::unix::fs::symlink("inner", real.join("home/tools/linked")).unwrap();
+    let fetcher = Fetcher::of_home(&real.join("home"));
+    let fetch = async |source: &str, path: &str| {
+        let source = PluginSource { repo_path: Some(path.to_owned()), ..PluginSource::new(source) };
+        fetcher.fetch(&source, &[]).await.map(|fetched| fetched.folder)
+    };
+    let tools = real.join("home/tools");
+    let plain = tools.to_str().unwrap();
+    for source in [plain, "~/tools", format!("{plain}/../tools").as_str()] {
+        assert_eq!(fetch(source, "").await, Ok(tools.clone()), "{source}");
+        assert_eq!(fetch(source, "inner").await, Ok(tools.join("inner")), "{source}");
+        assert_eq!(fetch(source, "linked/").await, Ok(tools.join("linked")), "{source}");
+        for missing in ["none", "file", "away"] {
+            assert_eq!(
+                fetch(source, missing).await,
+                Err(PluginError::NoPath(missing.to_owned())),
+                "{source}"
+            );
+        }
+        for refused in ["..", "../beside", "inner/../../beside", "/etc", "a\u{7}b"] {
+            let error = fetch(source, refused).await.unwrap_err();
+            assert!(matches!(error, PluginError::Path { .. }), "{source} {refused} {error:?}");
+        }
+    }
+    assert_eq!(fetch("~", "tools").await, Ok(tools));
+    let missing = fetch("./nowhere-at-all", "").await;
+    assert_eq!(missing, Err(PluginError::NoFolder("./nowhere-at-all".into())));
+}
+
+#[tokio::test]
+async fn names_that_git_would_read_as_something_else_are_refused() {
+    // Without a cache, nothing is fetched.
+    let fetcher = Fetcher { cache: None, ..Fetcher::of_home(Path::new("/nowhere")) };
+    let fetch = async |reference: &str| {
+        let source = PluginSource {
+            reference: Some(reference.to_owned()),
+            ..PluginSource::new("https://127.0.0.1:9/r.git")
+        };
+        fetcher.fetch(&source, &[]).await.unwrap_err()
+    };
+    for right in ["main", "v1.0", "feature/a-b_c", "0123abcd", "@", ""] {
+        assert_eq!(fetch(right).await, PluginError::NoCache, "{right}");
+    }
+    for wrong in [
+        "-x",
+        "--upload-pack=x",
+        "+main",
+        "a..b",
+        "a@{1}",
+        "a b",
+        "a:b",
+        "a?",
+        "a*",
+        "a[b",
+        "a\\b",
+        "a^",
+        "a~1",
+        "a\nb",
+        "\u{7}",
+    ] {
+        assert_eq!(fetch(wrong).await, PluginError::Reference(wrong.to_owned()), "{wrong:?}");
+    }
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> String {
@@ -490,6 +686,49 @@ fn leftovers_of_a_killed_installation_are_recovered_or_removed() {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     assert_eq!(names, [".installed.json", ".installed.lock", "kept", "lost"]);
+}
+
+#[tokio::test]
+async fn nothing_is_enabled_installed_or_removed_while_something_odd_stands_in_the_place_of_the_record() {
+    let scratch = tempfile::tempdir().unwrap();
+    let source = scratch.path().join("new");
+    make_plugin(&source, "1");
+    for kind in ["pipe", "endless", "dangling", "folder", "text"] {
+        let home = scratch.path().join(kind);
+        let plugins = Installed::of_home(&home, Extension::Plugin);
+        make_plugin(&plugins.folder().join("p"), "1");
+        let record = plugins.folder().join(".installed.json");
+        match kind {
+            "folder" => fs::create_dir(&record).unwrap(),
+            "text" => fs::write(&record, "{").unwrap(),
+            kind => put_odd(kind, &record, Path::new("")),
+        }
+        let before = fs::symlink_metadata(&record).unwrap().file_type();
+        let fetcher = Fetcher::of_home(&home);
+        let source = PluginSource::new(source.to_str().unwrap());
+        let mut refused = vec![
+            plugins.enabled().err(),
+            plugins.list().err(),
+            plugins.get("p").err(),
+            plugins.set_enabled("p", true).err(),
+            plugins.remove("p").err(),
+            plugins.refresh(&fetcher, "p").await.err(),
+        ];
+        for installing in [Installing::New, Installing::Over] {
+            refused.push(plugins.install(&fetcher, &source, installing).await.err());
+        }
+        for error in refused {
+            assert!(matches!(error, Some(PluginError::Record { .. })), "{kind} {error:?}");
+        }
+        let (found, problems) = available(Some(&home), None);
+        assert_eq!((found.len(), problems.len()), (0, 1), "{kind} {problems:?}");
+        assert_eq!(fs::symlink_metadata(&record).unwrap().file_type(), before, "{kind}");
+        let entries = fs::read_dir(plugins.folder()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        assert_eq!(names, [".installed.json", ".installed.lock", "p"], "{kind}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 """One conversation: opening it from the search, its cards, stepping through time and branches, and comparing points."""
 
 import re
+import uuid
 
 from playwright.sync_api import expect
 
@@ -50,6 +51,33 @@ def test_cards_show_commands_output_and_exit_codes(goldens, visit):
     assert len(long.inner_text()) < 5000
     long.get_by_role("button", name=re.compile("more lines")).click()
     expect(long).to_contain_text("\n3000\n", use_inner_text=True)
+
+
+def test_what_was_left_out_has_a_quiet_card_of_its_own(annals, visit):
+    problems = [f"/work/.agents/skills/{number}.md: its front matter is no YAML" for number in range(7)]
+    values = [
+        {"problems": problems, "more": 3}, {"problems": [], "more": 0},
+        # Values of unexpected types.
+        {"problems": "none", "more": -1}, {"problems": [None, {"a": 1}], "more": "many"}, None, 7,
+    ]
+    updates = [("execution_status", "idle"), *(("left_out", value) for value in values), ("max_iterations", 500)]
+    conversation = str(uuid.uuid4())
+    annals.append(conversation, [
+        {"id": f"e{number}", "timestamp": "2026-01-01T00:00:00", "source": "environment", "key": key, "value": value,
+         "kind": "ConversationStateUpdateEvent"} for number, (key, value) in enumerate(updates)])
+    page = visit(annals).open(f"/c/{conversation}?event=0")
+    cards = page.get_by_role("note", name="Left out")
+    expect(cards).to_have_count(len(values))
+    expect(cards.nth(0)).to_contain_text("10 parts left out")
+    expect(cards.nth(0).get_by_role("listitem")).to_have_text(problems[:5])
+    cards.nth(0).get_by_text("2 more").click()
+    expect(cards.nth(0).get_by_role("listitem")).to_have_text(problems)
+    expect(cards.nth(0)).to_contain_text("3 of them are not named")
+    for place in (1, 2, 4, 5):
+        expect(cards.nth(place)).to_contain_text("nothing is left out any more")
+    expect(cards.nth(3)).to_contain_text("2 parts left out")
+    # No other notice is in its card.
+    assert items(page) == [[number] for number in range(len(updates))]
 
 
 def test_keys_go_from_card_to_card(goldens, visit):

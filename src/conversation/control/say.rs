@@ -74,10 +74,11 @@ impl Local {
             return Err(ConversationError::NoGoal);
         }
         // An agent program starts slowly, so it is only started with the first run.
+        let mut plugins = None;
         let equipment = match self.equipment() {
             Some(equipment) => equipment,
             None if acp::is_program(&live.base.agent) => {
-                self.load_plugins(&mut live).await?;
+                plugins = Some(self.load_plugins(&mut live).await?);
                 // What was left out is reported with the first run.
                 Arc::new(self.make_equipment(&live.base.agent).await?.0)
             }
@@ -104,6 +105,9 @@ impl Local {
         }
         equipment.push_user_message(&mut live, event).await;
         self.commit(&mut live).await?;
+        if let Some(plugins) = plugins {
+            plugins.keep();
+        }
         Ok(id)
     }
 }

@@ -76,7 +76,7 @@ pub(in crate::conversation) struct Live {
 /// The key of the state updates that report the progress of a goal.
 pub(in crate::conversation) const GOAL: &str = "goal";
 
-/// The key of the state updates that report which files and plugins could not be used.
+/// The key of the state updates that report which files, plugins and servers could not be used.
 pub(in crate::conversation) const LEFT_OUT: &str = "left_out";
 
 /// The system prompt must be among this number of first events.

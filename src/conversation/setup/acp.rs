@@ -36,7 +36,7 @@ pub(in crate::conversation) fn is_program(agent: &AgentDocument) -> bool {
 impl Local {
     /// Makes the equipment of a conversation with a program: the hooks, and the program with its session.
     pub(super) async fn ready_program(&self, live: &mut Live) -> Result<Arc<Equipment>> {
-        self.load_plugins(live).await?;
+        let plugins = self.load_plugins(live).await?;
         let (mut equipment, left_out) = self.make_equipment(&live.base.agent).await?;
         if let Some(config) = self.hook_config() {
             live.set(Change::HookConfig(Json::parse(&config.to_json()).ok()));
@@ -62,11 +62,13 @@ impl Local {
                 let detail = self.masked(&error.detail());
                 live.push(ConversationErrorEvent::new(common(Source::Agent), error.startup_code(), detail));
                 self.commit(live).await?;
+                plugins.keep();
                 return Err(error.into());
             }
         }
-        self.push_left_out(live, &left_out).await;
+        self.push_left_out(live, &left_out, &[]).await;
         self.commit(live).await?;
+        plugins.keep();
         Ok(self.equip(equipment))
     }
 

@@ -20,8 +20,8 @@ impl Conversation {
         let local = &self.0;
         local.refuse_closed()?;
         let mut live = local.lock_between().await?;
-        local.load_plugins(&mut live).await?;
-        let mut marketplaces = local.marketplaces(&live.base.agent).await?;
+        let plugins = local.load_plugins(&mut live).await?;
+        let (mut marketplaces, _) = local.marketplaces(&live.base.agent).await?;
         if marketplaces.is_empty() {
             let has_context = live.base.agent.member("agent_context").is_some();
             return Err(ConversationError::NoMarketplace { has_context });
@@ -29,28 +29,25 @@ impl Conversation {
         let fetcher = local.fetcher();
         let source = marketplaces.resolve(reference, &fetcher).await?;
         let (plugin, commit) = local.fetch_plugin(&source, &fetcher).await?;
-        let before = local.loaded();
-        let mut loaded = (*before).clone();
+        let mut loaded = (*local.loaded()).clone();
         loaded.named.add(&plugin);
         loaded.left_out.extend(told(&plugin.problems));
         loaded.resolved.push(Resolved::of(&source, commit));
         local.record(&mut live, &[], &loaded);
-        local.set_loaded(loaded);
-        let plugged = async {
-            let equipment = match local.equipment() {
-                Some(equipment) => Some(local.plug(&mut live, &equipment, &plugin).await?),
-                None => None,
-            };
-            local.commit(&mut live).await?;
-            Ok(equipment)
+        let added = local.set_loaded(loaded);
+        let equipment = local.equipment();
+        let plugged = match &equipment {
+            Some(equipment) => Some(local.plug(&mut live, equipment, &plugin).await?),
+            None => None,
         };
-        match plugged.await {
-            Ok(Some(equipment)) => drop(local.equip(equipment)),
-            Ok(None) => {}
-            Err(error) => {
-                local.set_loaded((*before).clone());
-                return Err(error);
+        local.commit(&mut live).await?;
+        added.keep();
+        plugins.keep();
+        if let (Some(old), Some(new)) = (equipment, plugged) {
+            if let Some(hooks) = old.hooks.as_ref().filter(|_| has_hooks(&plugin)) {
+                hooks.close();
             }
+            drop(local.equip(new));
         }
         Ok(())
     }
@@ -64,7 +61,8 @@ impl Conversation {
 }
 
 impl Local {
-    /// Returns a copy of `equipment` with the contents of the plugin added.
+    /// Returns a copy of `equipment` with the contents of the plugin added. If the plugin has hooks, the hooks of
+    /// `equipment` have to be closed once the copy is used.
     async fn plug(&self, live: &mut Live, equipment: &Equipment, plugin: &Plugin) -> Result<Equipment> {
         let mut new = equipment.clone();
         if let Some(guided) = self.shelf(&live.base.agent, self.loaded().ambient.skills.clone()).await? {
@@ -73,18 +71,15 @@ impl Local {
                 new.guide = Some(guided as Arc<dyn Guide>);
             }
         }
+        let mut problems = Vec::new();
         if !plugin.servers.is_empty() && new.acp.is_none() {
-            let problems = self.more_servers(&mut new, plugin.servers.clone()).await?;
-            self.push_problems(live, problems);
+            problems = self.more_servers(&mut new, plugin.servers.clone()).await?;
         }
-        self.push_more_left_out(live, &told(&plugin.problems)).await;
+        self.push_more_left_out(live, &told(&plugin.problems), &problems).await;
         new.show();
-        if plugin.hooks.as_ref().is_some_and(|hooks| !hooks.is_empty()) {
+        if has_hooks(plugin) {
             // The hooks so far are notified of the end of a session, as in the reference.
             live.push_hooks(equipment.session(HookType::SessionEnd).await.events);
-            if let Some(hooks) = &equipment.hooks {
-                hooks.close();
-            }
             new.hooks = self.make_hooks(&new.model);
             if let Some(config) = self.hook_config() {
                 live.set(Change::HookConfig(Json::parse(&config.to_json()).ok()));
@@ -97,4 +92,8 @@ impl Local {
         }
         Ok(new)
     }
+}
+
+fn has_hooks(plugin: &Plugin) -> bool {
+    plugin.hooks.as_ref().is_some_and(|hooks| !hooks.is_empty())
 }

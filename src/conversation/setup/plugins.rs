@@ -35,23 +35,27 @@ impl Local {
         loaded.clone().unwrap_or_default()
     }
 
-    pub(super) fn set_loaded(&self, loaded: Loaded) {
-        *self.plugins.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(loaded));
+    /// Sets the contents of the plugins, until the change that records them is committed or dropped.
+    pub(super) fn set_loaded(&self, loaded: Loaded) -> Loading<'_> {
+        let mut plugins = self.plugins.write().unwrap_or_else(PoisonError::into_inner);
+        Loading { local: self, before: plugins.replace(Arc::new(loaded)), is_undone: true }
     }
 
     fn are_loaded(&self) -> bool {
         self.plugins.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Loads the plugins, unless they are already loaded, and records their contents.
-    pub(in crate::conversation) async fn load_plugins(&self, live: &mut Live) -> Result<()> {
+    /// Loads the plugins, unless they are already loaded, and records their contents. The caller commits the record and
+    /// then keeps what is returned.
+    pub(in crate::conversation) async fn load_plugins(&self, live: &mut Live) -> Result<Loading<'_>> {
         if self.are_loaded() {
-            return Ok(());
+            return Ok(Loading { local: self, before: None, is_undone: false });
         }
         let fetcher = self.fetcher();
-        let mut marketplaces = self.marketplaces(&live.base.agent).await?;
+        let (mut marketplaces, wrong) = self.marketplaces(&live.base.agent).await?;
         // A marketplace that cannot be fetched is left out, as in the reference.
-        let (auto, skills, problems) = marketplaces.auto_loaded(&fetcher).await;
+        let (auto, skills, mut problems) = marketplaces.auto_loaded(&fetcher).await;
+        problems.extend(wrong);
         let recorded = recorded(live);
         let mut wanted = self.parts.plugins.clone();
         if recorded.is_none() {
@@ -77,8 +81,7 @@ impl Local {
             loaded.ambient.servers.clear();
         }
         self.record(live, &skills, &loaded);
-        self.set_loaded(loaded);
-        Ok(())
+        Ok(self.set_loaded(loaded))
     }
 
     /// Records the contents and the commits of the plugins that have a source.
@@ -120,14 +123,21 @@ impl Local {
         Ok((plugin?, fetched.commit))
     }
 
-    /// Returns the marketplaces that an agent's settings register, with the values of secrets in their sources.
-    pub(in crate::conversation) async fn marketplaces(&self, agent: &AgentDocument) -> Result<Marketplaces> {
+    /// Returns the marketplaces that an agent's settings register, with the values of secrets in their sources. Also
+    /// returns the problems of registrations that cannot be used.
+    pub(super) async fn marketplaces(
+        &self,
+        agent: &AgentDocument,
+    ) -> Result<(Marketplaces, Vec<PluginProblem>)> {
         let context = agent.member("agent_context").filter(|context| context.is_object());
-        let mut registered = context.map(Registration::read_all).unwrap_or_default();
+        let (mut registered, problems) = context.map(Registration::read_all).unwrap_or_default();
+        let mut hidden = Vec::new();
         for registration in &mut registered {
-            (registration.source, _) = self.expanded(registration.source.clone()).await?;
+            let (source, used) = self.expanded(registration.source.clone()).await?;
+            registration.source = source;
+            hidden.extend(used);
         }
-        Ok(Marketplaces::new(registered))
+        Ok((Marketplaces::new(registered).hiding(hidden), problems))
     }
 
     /// Replaces the names of secrets in a source by their values. Also returns these values. Only the secrets that the
@@ -191,6 +201,31 @@ impl Local {
             all.extend(&Merged { servers: servers.clone(), ..Merged::default() });
         }
         all.servers
+    }
+}
+
+/// The contents of plugins before the change that records them is committed. Dropping it takes them back, as the change
+/// is dropped then, so that they are loaded and recorded again.
+#[must_use = "dropping it takes the plugins back"]
+pub(in crate::conversation) struct Loading<'a> {
+    local: &'a Local,
+    /// What was loaded before.
+    before: Option<Arc<Loaded>>,
+    is_undone: bool,
+}
+
+impl Loading<'_> {
+    /// Keeps the contents, because the record is committed.
+    pub fn keep(mut self) {
+        self.is_undone = false;
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        if self.is_undone {
+            *self.local.plugins.write().unwrap_or_else(PoisonError::into_inner) = self.before.take();
+        }
     }
 }
 

@@ -33,7 +33,7 @@ impl Local {
         if acp::is_program(&live.base.agent) {
             return self.ready_program(live).await;
         }
-        self.load_plugins(live).await?;
+        let plugins = self.load_plugins(live).await?;
         let (mut equipment, left_out) = self.make_equipment(&live.base.agent).await?;
         let mut problems = Vec::new();
         let servers = self.servers_of(&live.base.agent);
@@ -51,9 +51,9 @@ impl Local {
         if let Some(context) = started.context {
             live.push(note(Source::Environment, context));
         }
-        self.push_problems(live, problems);
-        self.push_left_out(live, &left_out).await;
+        self.push_left_out(live, &left_out, &problems).await;
         self.commit(live).await?;
+        plugins.keep();
         Ok(self.equip(equipment))
     }
 

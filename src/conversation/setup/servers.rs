@@ -1,8 +1,8 @@
 //! The servers of the Model Context Protocol that an agent's `mcp_config` names.
 //!
-//! They are started with the conversation's first message or run, each within 30 seconds. A server that does not start
-//! is reported by an event, and the others are used, as in the reference. In the same way, files and plugins that cannot
-//! be used are reported. `${NAME}` is replaced by its value only here, so the value is never stored. Source:
+//! They are started with the conversation's first message or run, each within 30 seconds. If a server does not start,
+//! the others are used, as in the reference. One state update reports the servers that did not start, and the files and
+//! plugins that cannot be used. `${NAME}` is replaced by its value only here, so the value is never stored. Source:
 //! `docs/reference/extensions.md#mcp-servers`.
 
 use std::cell::RefCell;
@@ -14,9 +14,9 @@ use serde_json::json;
 use crate::conversation::error::Result;
 use crate::conversation::local::{Equipment, Local};
 use crate::conversation::memory::{LEFT_OUT, Live, common};
-use crate::event::{ConversationErrorEvent, ConversationStateUpdateEvent, Json, Source};
+use crate::event::{ConversationStateUpdateEvent, Json, Source};
 use crate::message;
-use crate::plugin::Server;
+use crate::plugin::{Server, without_credentials};
 use crate::tool::mcp::{Lookup, ServerConfig, ServerProblem, Servers};
 use crate::tool::{Tool, Toolbox};
 
@@ -76,44 +76,48 @@ impl Local {
         value.map(|secret| secret.expose().to_owned())
     }
 
-    /// Adds an event for every server that failed. The detail is masked, because a server's message may contain a
-    /// secret.
-    pub(super) fn push_problems(&self, live: &mut Live, problems: Vec<ServerProblem>) {
-        for problem in problems {
-            let detail = self.secrets.mask_known().apply(&problem.to_string()).into_owned();
-            live.push_aside(ConversationErrorEvent::new(
-                common(Source::Environment),
-                problem.kind.code(),
-                detail,
-            ));
-        }
+    /// Records the servers that did not start and the files and plugins that could not be used, unless the log says
+    /// the same already. The conversation of a task records only its servers, because it finds the same files as its
+    /// parent.
+    ///
+    /// The record is a state update, because an error event means that the run failed. It is masked, because a source
+    /// or a server's message may contain a secret.
+    pub(super) async fn push_left_out(&self, live: &mut Live, files: &[String], servers: &[ServerProblem]) {
+        let files: &[String] = if self.parts.depth > 0 { &[] } else { files };
+        let left_out = LeftOut { problems: texts(servers, files), more: 0 };
+        self.push_report(live, left_out).await;
     }
 
-    /// Records the files and plugins that could not be used, unless the log says the same already. The conversation of a
-    /// task records none, because it finds the same ones as its parent.
-    ///
-    /// The record is a state update, because an error event means that the run failed. It is masked, because a source may
-    /// contain a secret.
-    pub(super) async fn push_left_out(&self, live: &mut Live, left_out: &[String]) {
-        if self.parts.depth > 0 || (left_out.is_empty() && live.left_out.is_none()) {
+    /// Records the problems of one more plugin before those that are recorded.
+    pub(super) async fn push_more_left_out(
+        &self,
+        live: &mut Live,
+        files: &[String],
+        servers: &[ServerProblem],
+    ) {
+        let before = live.left_out.as_ref().map(LeftOut::of).unwrap_or_default();
+        let mut problems = texts(servers, files);
+        problems.extend(before.problems);
+        self.push_report(live, LeftOut { problems, more: before.more }).await;
+    }
+
+    async fn push_report(&self, live: &mut Live, left_out: LeftOut) {
+        if left_out.problems.is_empty() && live.left_out.is_none() {
             return;
         }
         self.secrets.resolve().await;
-        let mask = self.secrets.mask_known();
-        let report = report(left_out, |text| mask.apply(text).into_owned());
+        // A server of a task may have got a secret of the topmost conversation.
+        let mask = match &self.parts.lender {
+            Some(lender) => self.secrets.mask_known_with(lender),
+            None => self.secrets.mask_known(),
+        };
+        let report = left_out.report(|text| mask.apply(text).into_owned());
         if live.left_out.as_ref().is_some_and(|before| gist(before) == gist(&report)) {
             return;
         }
         let update = ConversationStateUpdateEvent::new(common(Source::Environment), LEFT_OUT, report.clone());
         live.push_aside(update);
         live.left_out = Some(report);
-    }
-
-    /// Records the problems of one more plugin beside those that are recorded.
-    pub(super) async fn push_more_left_out(&self, live: &mut Live, left_out: &[String]) {
-        let mut all = live.left_out.as_ref().map(problems_of).unwrap_or_default();
-        all.extend(left_out.iter().cloned());
-        self.push_left_out(live, &all).await;
     }
 
     /// Updates the equipment with the current tools of the servers. `None` if they have not changed.
@@ -154,29 +158,48 @@ pub(super) fn filtered(toolbox: &mut Toolbox, filter: &Option<regex::Regex>) {
     }
 }
 
-/// Returns the JSON of a report: `problems` is a list of texts, and `more` is the number of those without a place in it. A
-/// text is masked before it is cut, because a part of a secret would not be recognised.
-fn report(left_out: &[String], mask: impl Fn(&str) -> String) -> Json {
-    let text = |problem: &String| {
-        let line = mask(problem).replace(char::is_control, " ");
-        message::clip(&line, CHARACTERS_MAX, " ... ").to_string()
-    };
-    let problems: Vec<String> = left_out.iter().take(LEFT_OUT_MAX).map(text).collect();
-    Json::from(&json!({"problems": problems, "more": left_out.len().saturating_sub(LEFT_OUT_MAX)}))
+/// What a report is about.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LeftOut {
+    /// The problems, in the order in which they are reported.
+    problems: Vec<String>,
+    /// The number of further ones that an earlier report had no place for.
+    more: usize,
 }
 
-/// Returns the problems that a report lists.
-fn problems_of(report: &Json) -> Vec<String> {
-    let value = report.to_value();
-    let problems = value["problems"].as_array().into_iter().flatten();
-    problems.filter_map(|problem| Some(problem.as_str()?.to_owned())).collect()
+impl LeftOut {
+    /// Reads a report. Empty if it is none.
+    fn of(report: &Json) -> Self {
+        let value = report.to_value();
+        let problems = value["problems"].as_array().into_iter().flatten();
+        let problems = problems.filter_map(|problem| Some(problem.as_str()?.to_owned())).collect();
+        let more = value["more"].as_u64().and_then(|more| usize::try_from(more).ok());
+        Self { problems, more: more.unwrap_or_default() }
+    }
+
+    /// Returns the JSON of a report: `problems` is a list of texts, and `more` is the number of those without a place
+    /// in it. A text is masked before it is cut, because a part of a secret would not be recognised.
+    fn report(&self, mask: impl Fn(&str) -> String) -> Json {
+        let text = |problem: &String| {
+            let line = without_credentials(&mask(problem)).replace(char::is_control, " ");
+            message::clip(&line, CHARACTERS_MAX, " ... ").to_string()
+        };
+        let problems: Vec<String> = self.problems.iter().take(LEFT_OUT_MAX).map(text).collect();
+        let more = self.more + self.problems.len().saturating_sub(LEFT_OUT_MAX);
+        Json::from(&json!({"problems": problems, "more": more}))
+    }
+}
+
+/// Returns problems as texts. Those of servers come first, because there are few of them and they matter more.
+fn texts(servers: &[ServerProblem], files: &[String]) -> Vec<String> {
+    servers.iter().map(ToString::to_string).chain(files.iter().cloned()).collect()
 }
 
 /// Returns what two reports have in common if they say the same: neither the order nor digits, because an error of the
 /// network may contain a time.
 fn gist(report: &Json) -> Vec<String> {
     let without_digits = |text: String| text.replace(|letter: char| letter.is_ascii_digit(), "");
-    let mut gist: Vec<String> = problems_of(report).into_iter().map(without_digits).collect();
+    let mut gist: Vec<String> = LeftOut::of(report).problems.into_iter().map(without_digits).collect();
     gist.sort();
     gist.dedup();
     gist
@@ -208,18 +231,42 @@ fn read_with(servers: &[Server], values: &HashMap<String, Option<String>>) -> (R
 mod tests {
     use super::*;
 
+    fn report(problems: &[String], mask: impl Fn(&str) -> String) -> Json {
+        LeftOut { problems: problems.to_vec(), more: 0 }.report(mask)
+    }
+
     #[test]
     fn a_report_is_bounded_and_masked_before_it_is_cut() {
         let mask = |text: &str| text.replace("secret", "****");
-        let problems = |left_out: &[String]| problems_of(&report(left_out, mask));
+        let problems = |left_out: &[String]| LeftOut::of(&report(left_out, mask)).problems;
         assert_eq!(problems(&["/a.md:\nsecret".to_owned()]), ["/a.md: ****"]);
         let many = vec!["secret".repeat(1000); LEFT_OUT_MAX + 3];
-        let found = problems(&many);
-        assert_eq!((found.len(), report(&many, mask).to_value()["more"].as_u64()), (LEFT_OUT_MAX, Some(3)));
-        for problem in found {
+        let found = LeftOut::of(&report(&many, mask));
+        assert_eq!((found.problems.len(), found.more), (LEFT_OUT_MAX, 3));
+        for problem in &found.problems {
             assert_eq!(problem.chars().count(), CHARACTERS_MAX);
             assert!(problem.replace(" ... ", "").chars().all(|letter| letter == '*'), "{problem}");
         }
+        // Those that had no place are still counted when one more is reported.
+        let more = LeftOut { problems: [vec!["new".to_owned()], found.problems].concat(), more: found.more };
+        let more = LeftOut::of(&more.report(str::to_owned));
+        assert_eq!((more.problems.len(), more.more, &*more.problems[0]), (LEFT_OUT_MAX, 4, "new"));
+    }
+
+    #[test]
+    fn credentials_are_in_no_report() {
+        for problem in [
+            "https://user:hunter2@h/r: refused",
+            "error sending request for url (http://h/mcp?api_key=hunter2)",
+            "https://h/r?private_token=hunter2: not found",
+            "user:hunter2@h: not found",
+        ] {
+            let text = report(&[problem.to_owned()], str::to_owned).text().to_owned();
+            assert!(text.contains("****") && !text.contains("hunter2"), "{text}");
+        }
+        let mask = |text: &str| text.replace("p@ss/word", "<secret-hidden>");
+        let text = report(&["https://x:p@ss/word@h/r: refused".to_owned()], mask).text().to_owned();
+        assert!(!text.contains("ss/word"), "{text}");
     }
 
     #[test]

@@ -215,7 +215,8 @@ impl App {
     }
 
     /// Waits until requests find files, plugins or marketplaces that cannot be used, and returns the problems. Each is
-    /// returned once, and not more than 1000 in all. For one caller at a time.
+    /// returned once, without credentials. Of more than 1000 that wait, the newest are returned, after a text that says
+    /// how many others there were. For one caller at a time.
     pub async fn next_left_out(&self) -> Vec<String> {
         self.left_out.next().await
     }

@@ -146,9 +146,9 @@ fn process(app: &App, text: &mut Text) {
     );
     text.one(
         "annals_left_out",
-        Kind::Gauge,
-        "Files, plugins and marketplaces that requests found and that cannot be used, at most 1000.",
-        app.left_out().count() as u64,
+        Kind::Counter,
+        "Files, plugins and marketplaces that requests found and that could not be used, each counted once.",
+        app.left_out().count(),
     );
     text.real(
         "annals_uptime_seconds",

@@ -72,18 +72,6 @@ pub enum ProblemKind {
     Refused,
 }
 
-impl ProblemKind {
-    /// Returns the name of the failure in an error event: the name of the reference's exception.
-    #[must_use]
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Settings => "ValueError",
-            Self::TimedOut => "MCPTimeoutError",
-            Self::Refused => "MCPError",
-        }
-    }
-}
-
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("ServerConfig").field("name", &self.name).field("reach", &self.reach).finish()

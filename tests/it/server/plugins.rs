@@ -143,10 +143,20 @@ async fn a_plugin_is_fetched_and_described_without_installing_it() {
     let gone = format!("file://{}", server.path("gone").display());
     assert_eq!(refused(json!({"source": gone})).await, code(502, "source_unavailable"));
     let secret = json!({"T": {"kind": "StaticSecret", "value": "s3cret-value"}});
-    let body = json!({"source": "http://u:${T}@127.0.0.1:9/r", "secrets": secret});
-    let answer = server.post("/api/plugins/fetch", body).await;
-    assert_eq!(answer.status, 502);
-    assert!(!answer.text().contains("s3cret-value"), "{}", answer.text());
+    for (source, status) in [
+        ("http://u:${T}@127.0.0.1:9/r", 502),
+        ("http://u:s3cret-value@127.0.0.1:9/r", 502),
+        ("http://127.0.0.1:9/r?private_token=${T}", 502),
+        ("http://127.0.0.1:9/r?private_token=s3cret-value", 502),
+        ("file:///nowhere/${T}", 502),
+        ("/nowhere/${T}", 422),
+        ("${T}", 422),
+        ("u:s3cret-value@h/r", 422),
+    ] {
+        let answer = server.post("/api/plugins/fetch", json!({"source": source, "secrets": secret})).await;
+        assert_eq!(answer.status, status, "{source} {}", answer.text());
+        assert!(!answer.text().contains("s3cret-value"), "{source} {}", answer.text());
+    }
     assert_eq!(server.post("/api/plugins/fetch", json!({"source": "x", "timeout": 0})).await.status, 422);
 }
 
@@ -180,6 +190,38 @@ async fn what_requests_find_and_cannot_use_is_counted_for_the_operator() {
     let listed = server.get("/api/plugins/installed").await;
     assert_eq!(listed.status, 500);
     assert!(listed.text().contains(".installed.json"), "{}", listed.text());
+}
+
+#[tokio::test]
+async fn a_public_list_shows_no_credentials_and_names_no_folder_of_this_machine() {
+    let server = server().await;
+    let plugins = json!([
+        {"name": "fine", "source": "./plugins/weather"},
+        {"name": "private", "source": "https://u:s3cret@h/r?token=s3cret"},
+        {"name": "here", "source": {"source": "url", "url": "/etc", "path": "plugins/x"}},
+        {"name": "there", "source": "file:///etc"},
+    ]);
+    let skills = json!([{"name": "rule", "source": "https://u:s3cret@h/rule"}]);
+    let list = json!({"name": "public", "owner": {"name": "o"}, "plugins": plugins, "skills": skills});
+    fs::write(server.path("public/.plugin/marketplace.json"), list.to_string()).unwrap();
+    let names = |list: &Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let found = server.get("/api/plugins/marketplace").await;
+    assert_eq!(names(&found.json()["plugins"]), ["fine"]);
+    let found = server.get("/api/skills/marketplace").await;
+    assert_eq!(names(&found.json()["skills"]), ["fine", "private", "rule"]);
+    assert!(!found.text().contains("s3cret"), "{}", found.text());
+    // Those that are left out are reported, and so is a list that cannot be read.
+    let figures = server.get("/metrics").await.text();
+    assert!(figures.lines().any(|line| line == "annals_left_out 2"), "{figures}");
+    fs::write(server.path("public/.plugin/marketplace.json"), "{").unwrap();
+    for route in ["plugins", "skills"] {
+        let found = server.get(&format!("/api/{route}/marketplace")).await.ok();
+        assert_eq!(found[route], json!([]));
+    }
+    let figures = server.get("/metrics").await.text();
+    assert!(figures.lines().any(|line| line == "annals_left_out 3"), "{figures}");
 }
 
 #[tokio::test]

@@ -25,6 +25,9 @@ use crate::server::http::request::{self, Steps};
 /// The path of a copy of the public repository. The reference's programs use the same path.
 const PUBLIC_FOLDER: &str = ".openhands/cache/skills/public-skills";
 
+/// Whether the public repository may name folders of this machine. It comes from elsewhere, also as a copy.
+pub(super) const PUBLIC_IS_OWN: bool = false;
+
 /// The names and texts of one of the two kinds.
 struct Kind {
     extension: Extension,
@@ -119,8 +122,11 @@ impl App {
 
 /// Reads the marketplace of a copy of the public repository.
 pub(super) fn public_list(folder: &Path) -> Result<Marketplace, PluginError> {
-    Marketplace::read(folder, "public")
-        .or_else(|_| Marketplace::read_list(&folder.join("marketplaces/default.json"), folder))
+    let other = folder.join("marketplaces/default.json");
+    match Marketplace::read(folder, "public") {
+        Err(_) if other.exists() => Marketplace::read_list(&other, folder),
+        read => read,
+    }
 }
 
 /// Returns whether a name is exactly one normal component of a path.

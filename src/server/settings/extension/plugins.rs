@@ -16,7 +16,8 @@ use serde_json::{Map, Value, json};
 
 use super::installed::{self, blocking};
 use crate::plugin::{
-    EntrySource, Extension, Fetcher, GitSettings, Plugin, PluginError, PluginProblem, PluginSource, available,
+    EntrySource, Extension, Fetcher, GitSettings, Plugin, PluginError, PluginProblem, PluginSource,
+    available, without_credentials,
 };
 use crate::secret::Registry;
 use crate::server::App;
@@ -187,32 +188,48 @@ fn patience(value: Option<&Value>) -> Result<Duration, Failure> {
     }
 }
 
-/// Lists the plugins of the public repository, and whether each is installed.
+/// Lists the plugins of the public repository, and whether each is installed. Those that cannot be used are reported to
+/// the operator.
 async fn marketplace(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
     let Some(folder) = app.public_dir() else { return Ok(Json(json!({"plugins": []}))) };
     let installed = app.installed_names(Extension::Plugin).await?;
-    let plugins = blocking(move || {
-        let Ok(market) = installed::public_list(&folder) else { return Vec::new() };
-        // The list also contains skills. Only the paths distinguish them from plugins.
-        let plugins = market.plugins.iter().filter(|plugin| match &plugin.source {
-            EntrySource::Text(text) => text.starts_with("./plugins/"),
-            EntrySource::Repository(source) => {
-                source.repo_path.as_deref().is_some_and(|path| path.starts_with("plugins/"))
-            }
-        });
-        let shown = plugins.filter_map(|plugin| {
-            let source = market.source(plugin, true).ok()?;
-            let is_here = matches!(plugin.source, EntrySource::Text(_));
-            let contents = is_here.then(|| contents(Path::new(&source.source))).flatten();
-            let path = contents.as_ref().map(|_| source.source.clone());
-            let (skills, files) = contents.unzip();
-            Some(json!({
-                "name": plugin.name, "description": plugin.description, "source": source.source,
-                "ref": source.reference, "repo_path": source.repo_path, "installed": installed.contains(&plugin.name),
-                "path": path, "skills": skills, "files": files,
-            }))
-        });
-        shown.collect()
+    let (plugins, problems) = blocking(move || public(&folder, &installed)).await?;
+    app.left_out().add(problems);
+    Ok(Json(json!({ "plugins": plugins })))
+}
+
+/// Returns the plugins of the public repository as the list shows them, and those that cannot be used.
+fn public(folder: &Path, installed: &[String]) -> (Vec<Value>, Vec<PluginProblem>) {
+    let market = match installed::public_list(folder) {
+        Ok(market) => market,
+        Err(error) => return (Vec::new(), vec![error.into()]),
+    };
+    // The list also contains skills. Only the paths distinguish them from plugins.
+    let plugins = market.plugins.iter().filter(|plugin| match &plugin.source {
+        EntrySource::Text(text) => text.starts_with("./plugins/"),
+        EntrySource::Repository(source) => {
+            source.repo_path.as_deref().is_some_and(|path| path.starts_with("plugins/"))
+        }
     });
-    Ok(Json(json!({ "plugins": plugins.await? })))
+    let (mut shown, mut problems) = (Vec::new(), Vec::new());
+    for plugin in plugins {
+        let source = match market.source(plugin, installed::PUBLIC_IS_OWN) {
+            Ok(source) => source,
+            Err(error) => {
+                problems.push(error.into());
+                continue;
+            }
+        };
+        let is_here = matches!(plugin.source, EntrySource::Text(_));
+        let contents = is_here.then(|| contents(Path::new(&source.source))).flatten();
+        let path = contents.as_ref().map(|_| source.source.clone());
+        let (skills, files) = contents.unzip();
+        shown.push(json!({
+            "name": plugin.name, "description": plugin.description,
+            "source": without_credentials(&source.source), "ref": source.reference,
+            "repo_path": source.repo_path, "installed": installed.contains(&plugin.name), "path": path,
+            "skills": skills, "files": files,
+        }));
+    }
+    (shown, problems)
 }

@@ -14,7 +14,9 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::installed::{self, blocking};
-use crate::plugin::{Marketplace, Marketplaces, Plugin, Registration, skills_of_person};
+use crate::plugin::{
+    Marketplace, Marketplaces, Plugin, PluginProblem, Registration, skills_of_person, without_credentials,
+};
 use crate::server::App;
 use crate::server::http::failure::{Failure, Problem};
 use crate::server::http::request;
@@ -198,36 +200,49 @@ async fn catalog(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
     Ok(Json(json!({ "skills": skills })))
 }
 
-/// Lists what can be installed from the public repository, and whether it is installed.
+/// Lists what can be installed from the public repository, and whether it is installed. What cannot be used is reported
+/// to the operator.
 async fn marketplace(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
     let Some(folder) = app.public_dir() else { return Ok(Json(json!({"skills": []}))) };
     let installed = app.installed_names(crate::plugin::Extension::Skill).await?;
-    let entries = blocking(move || match installed::public_list(&folder) {
+    let read = blocking(move || match installed::public_list(&folder) {
         Ok(market) => entries(&market),
-        Err(_) => Vec::new(),
+        Err(error) => (Vec::new(), vec![error.into()]),
     });
-    let entries = entries.await?.into_iter().map(|(name, description, source)| {
+    let (entries, problems) = read.await?;
+    app.left_out().add(problems);
+    let entries = entries.into_iter().map(|(name, description, source)| {
         let is_installed = installed.contains(&name);
         json!({"name": name, "description": description, "source": source, "installed": is_installed})
     });
     Ok(Json(json!({"skills": entries.collect::<Vec<_>>()})))
 }
 
-/// Returns the name, the description and the installable source of a marketplace's plugins and skills. A skill is
-/// skipped if a plugin or an earlier skill has its name.
-fn entries(market: &Marketplace) -> Vec<(String, Option<String>, String)> {
-    let plugins = market.plugins.iter().filter_map(|plugin| {
-        let source = market.source(plugin, true).ok()?;
+/// The name, the description and the installable source of a plugin or a skill.
+type Entry = (String, Option<String>, String);
+
+/// Returns a marketplace's plugins and skills, and those that cannot be used. A skill is skipped if a plugin or an
+/// earlier skill has its name.
+fn entries(market: &Marketplace) -> (Vec<Entry>, Vec<PluginProblem>) {
+    let (mut entries, mut problems): (Vec<Entry>, Vec<PluginProblem>) = (Vec::new(), Vec::new());
+    for plugin in &market.plugins {
+        let source = match market.source(plugin, installed::PUBLIC_IS_OWN) {
+            Ok(source) => source,
+            Err(error) => {
+                problems.push(error.into());
+                continue;
+            }
+        };
         let reference = source.reference.map(|reference| format!("@{reference}")).unwrap_or_default();
         let path = source.repo_path.map(|path| format!("/{path}")).unwrap_or_default();
-        let text = format!("{}{reference}{path}", source.source);
-        Some((plugin.name.clone(), plugin.description.clone(), text))
-    });
-    let mut entries: Vec<_> = plugins.collect();
+        let text = format!("{}{reference}{path}", without_credentials(&source.source));
+        entries.push((plugin.name.clone(), plugin.description.clone(), text));
+    }
     for skill in &market.skills {
         if entries.iter().all(|(name, ..)| *name != skill.name) {
-            entries.push((skill.name.clone(), skill.description.clone(), skill.source.clone()));
+            let source = without_credentials(&skill.source);
+            entries.push((skill.name.clone(), skill.description.clone(), source));
         }
     }
-    entries
+    (entries, problems)
 }

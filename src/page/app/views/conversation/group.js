@@ -9,6 +9,9 @@ export const BESIDE = new Set(['ConversationStateUpdateEvent', 'HookExecutionEve
 
 const quiet = (kind) => QUIET.has(kind) || /^(codex|claude-code|langgraph|openai-agents):/.test(kind);
 
+/** Returns whether an event reports which files, plugins and servers could not be used. It has a card of its own. */
+export const isReport = (event) => event?.kind === 'ConversationStateUpdateEvent' && event.key === 'left_out';
+
 /** Returns the kind of an event. Events of OpenHands V0 have no kind, but an action or an observation. */
 export const kindOf = (event) => event?.kind
   ?? (event?.action ? `action:${event.action}` : event?.observation ? `observation:${event.observation}` : 'unknown');
@@ -34,7 +37,8 @@ export function group(page, before, after) {
       // It is shown with its call.
     } else if (quiet(kind)) {
       const last = items.at(-1);
-      if (last?.type === 'quiet') last.entries.push(entry);
+      const joins = last?.type === 'quiet' && !isReport(event) && !isReport(last.entries[0].event);
+      if (joins) last.entries.push(entry);
       else push({ type: 'quiet', sequence, entries: [entry] }, entry);
     } else {
       push({ type: 'event', sequence, entry, kind }, entry);

@@ -2,6 +2,7 @@
 //!
 //! Messages contain ids and numbers, and never stored content. SQLite's own errors appear only as a `source`.
 
+mod class;
 mod contradiction;
 mod expected;
 mod nature;
@@ -13,6 +14,7 @@ use crate::event::PayloadError;
 use crate::ids::{ConversationId, EventId, IdError, Version};
 use crate::state::base::BaseStateError;
 
+pub use class::ErrorClass;
 pub use contradiction::Contradiction;
 pub use expected::Expected;
 pub use nature::{Result, Source};

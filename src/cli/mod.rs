@@ -70,7 +70,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::error::{Error, Result, SetupError};
+use crate::error::{Error, ErrorClass, Result, SetupError};
 use crate::store::{Options, Store};
 use arguments::Arguments;
 use print::Output;
@@ -159,20 +159,14 @@ fn is_closed_pipe(error: &Error) -> bool {
 }
 
 fn code_of(error: &Error) -> u8 {
-    match error {
-        Error::Storage { .. }
-        | Error::Corrupt { .. }
-        | Error::LostTable { .. }
-        | Error::NotDerived { .. }
-        | Error::CatalogueContradicts(_)
-        | Error::DiskFull { .. }
-        | Error::Busy { .. }
-        | Error::Overloaded { .. }
-        | Error::Moved { .. }
-        | Error::Setup(SetupError::Serve { .. })
-        | Error::WrongSignature { .. } => FAILED,
-        Error::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => FAILED,
-        _ => REFUSED,
+    match error.class() {
+        ErrorClass::Busy | ErrorClass::Full | ErrorClass::Failed => FAILED,
+        ErrorClass::Missing
+        | ErrorClass::Conflict
+        | ErrorClass::Invalid
+        | ErrorClass::TooLarge
+        | ErrorClass::Cancelled
+        | ErrorClass::Unusable => REFUSED,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The result type, conversions from other errors, and the properties of an error.
+//! The result type, and conversions from other errors.
 
 use std::path::PathBuf;
 
@@ -15,11 +15,5 @@ impl Error {
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }
-    }
-
-    /// Returns whether the same call may succeed later without a change by the caller.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Overloaded { .. } | Self::DiskFull { .. })
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::conversation::{ConversationError, Runner};
-use crate::error::Error;
+use crate::error::{Error, ErrorClass};
 use crate::llm::LlmError;
 
 /// The `Retry-After` header of a temporary refusal, in seconds.
@@ -136,36 +136,25 @@ impl From<Problem> for Failure {
 impl From<Error> for Failure {
     /// Maps the library's errors to statuses. No other code does this.
     fn from(error: Error) -> Self {
-        match error {
-            Error::UnknownConversation { .. } | Error::UnknownEvent { .. } => Self::not_found("Not Found"),
-            Error::NoSuchPoint { .. } => Self::not_found(error.to_string()),
-            Error::Conflict { .. }
-            | Error::VersionConflict { .. }
-            | Error::DuplicateEvent { .. }
-            | Error::ReadOnlyCopy { .. }
-            | Error::ReadOnly { .. }
-            | Error::NoIndex { .. } => Self::conflict(error.to_string()),
-            Error::QueryRefused { what, hint: Some(hint) } => Self::unprocessable(format!("{what}; {hint}")),
-            Error::QueryRefused { .. }
-            | Error::QueryTooLong { .. }
-            | Error::QueryTooLarge { .. }
-            | Error::AmbiguousId { .. }
-            | Error::UnknownParent { .. }
-            | Error::Payload(_)
-            | Error::Id(_)
-            | Error::NotATime { .. }
-            | Error::EmptyQuery(_)
-            | Error::Tree { .. }
-            | Error::Messages { .. }
-            | Error::NotSent { .. }
-            | Error::Undecodable { .. } => Self::unprocessable(error.to_string()),
-            Error::BatchTooLarge { .. } => Self::Refused(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
-            Error::Busy { .. } | Error::Overloaded { .. } | Error::QueryCancelled => {
-                Self::Refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+        match &error {
+            Error::UnknownConversation { .. } | Error::UnknownEvent { .. } => {
+                return Self::not_found("Not Found");
             }
-            Error::DiskFull { .. } => Self::Refused(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
-            error => Self::Internal(error.to_string()),
+            Error::QueryRefused { what, hint: Some(hint) } => {
+                return Self::unprocessable(format!("{what}; {hint}"));
+            }
+            _ => {}
         }
+        let status = match error.class() {
+            ErrorClass::Missing => StatusCode::NOT_FOUND,
+            ErrorClass::Conflict => StatusCode::CONFLICT,
+            ErrorClass::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+            ErrorClass::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            ErrorClass::Busy | ErrorClass::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorClass::Full => StatusCode::INSUFFICIENT_STORAGE,
+            ErrorClass::Unusable | ErrorClass::Failed => return Self::Internal(error.to_string()),
+        };
+        Self::Refused(status, error.to_string())
     }
 }
 
@@ -188,7 +177,19 @@ impl From<ConversationError> for Failure {
             ConversationError::Plugin(error) if error.is_unknown() => Self::not_found(error.to_string()),
             ConversationError::Plugin(_) | ConversationError::NoMarketplace { .. } => Self::bad(error.to_string()),
             ConversationError::Closed { .. } => Self::bad("inactive_service"),
-            error => Self::internal(error.to_string()),
+            ConversationError::Run { .. }
+            | ConversationError::IdMismatch { .. }
+            | ConversationError::Unprompted { .. }
+            | ConversationError::UnknownTool { .. }
+            | ConversationError::Tool(_)
+            | ConversationError::Model(_)
+            | ConversationError::Condense(_)
+            | ConversationError::NoGoal
+            | ConversationError::NoUserMessage
+            | ConversationError::Acp(_)
+            | ConversationError::Claim { .. }
+            | ConversationError::Remote(_)
+            | ConversationError::Abandoned { .. } => Self::internal(error.to_string()),
         }
     }
 }

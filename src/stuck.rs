@@ -8,7 +8,7 @@ mod same;
 
 use std::fmt;
 
-use crate::event::{ActionEvent, Event, Source};
+use crate::event::{ActionEvent, Event, Source, inert};
 use crate::ids::EventId;
 use same::same;
 
@@ -217,13 +217,7 @@ impl Sort {
             | Event::ConversationError(_)
             | Event::Pause(_)
             | Event::Interrupt(_)
-            | Event::SecurityAnalysis(_)
-            | Event::Hook(_)
-            | Event::Token(_)
-            | Event::CompletionLog(_)
-            | Event::StreamingDelta(_)
-            | Event::AcpToolCall(_)
-            | Event::ServerError(_)
+            | inert!()
             | Event::Unknown(_) => Self::Other,
         }
     }

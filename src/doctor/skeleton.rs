@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::event::{Event, Given, kind, upcast};
+use crate::event::{Event, Given, inert, kind, upcast};
 use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::store::{Bone, Store};
 use crate::tree::Tree;
@@ -174,13 +174,7 @@ fn part_of(event: &Event) -> Part {
         | Event::ConversationError(_)
         | Event::Pause(_)
         | Event::Interrupt(_)
-        | Event::SecurityAnalysis(_)
-        | Event::Hook(_)
-        | Event::Token(_)
-        | Event::CompletionLog(_)
-        | Event::StreamingDelta(_)
-        | Event::AcpToolCall(_)
-        | Event::ServerError(_)
+        | inert!()
         | Event::Unknown(_) => Part::Other,
     }
 }

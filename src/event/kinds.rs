@@ -2,7 +2,8 @@
 //!
 //! A kind needs a struct (the macro `event!` in `model.rs`) and one line in the list below. The list generates the code
 //! that is the same for all kinds. In all other places where the kind matters, a `match` names all kinds, so that the
-//! compiler finds the places that a new kind must change.
+//! compiler finds the places that a new kind must change. The kinds that are only recorded stand in a list of their own:
+//! the model does not see them, and they change nothing. `inert!()` names them in a `match`, all at once.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,12 +21,35 @@ use super::{
 use crate::ids::EventId;
 use crate::json::{Out, Raw};
 
-/// Makes [`Event`] from the list of its kinds: `Variant(Struct)`, each with its doc comment. `then` names a method that
-/// completes what was read.
+/// Makes [`Event`] from the two lists of its kinds: `Variant(Struct)`, each with its doc comment. `then` names a method
+/// that completes what was read.
 macro_rules! events {
     (
         $(#[$meta:meta])*
-        { $( $(#[$variant_meta:meta])* $variant:ident($event:ident) $(then $then:ident)? ),* $(,)? }
+        effective { $( $(#[$effective_meta:meta])* $effective:ident($read:ty) $(then $then:ident)? ),* $(,)? }
+        inert { $( $(#[$inert_meta:meta])* $inert:ident($record:ty) ),* $(,)? }
+    ) => {
+        /// All kinds that are only recorded, as a pattern.
+        macro_rules! inert {
+            () => { $( $crate::event::Event::$inert(_) )|* };
+        }
+        pub(crate) use inert;
+
+        all_events! {
+            $(#[$meta])*
+            {
+                $( $(#[$effective_meta])* $effective($read) $(then $then)?, )*
+                $( $(#[$inert_meta])* $inert($record), )*
+            }
+        }
+    };
+}
+
+/// Makes [`Event`], and the code that is the same for all kinds.
+macro_rules! all_events {
+    (
+        $(#[$meta:meta])*
+        { $( $(#[$variant_meta:meta])* $variant:ident($event:ty) $(then $then:ident)? ),* $(,)? }
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +61,7 @@ macro_rules! events {
 
         impl Event {
             /// The kinds that SDK 1.58 knows.
-            pub const KINDS: &'static [&'static str] = &[$($event::KIND),*];
+            pub const KINDS: &'static [&'static str] = &[$(<$event>::KIND),*];
 
             /// The members that every event has.
             #[must_use]
@@ -52,7 +76,7 @@ macro_rules! events {
             #[must_use]
             pub fn kind(&self) -> &str {
                 match self {
-                    $( Self::$variant(_) => $event::KIND, )*
+                    $( Self::$variant(_) => <$event>::KIND, )*
                     Self::Unknown(event) => &event.kind,
                 }
             }
@@ -85,8 +109,8 @@ macro_rules! events {
                 given: &Given<'_>,
             ) -> Option<Result<Self, DecodeError>> {
                 Some(match kind {
-                    $( $event::KIND => {
-                        $event::read(members, reading, given).map(|event| event$(.$then())?.into())
+                    $( <$event>::KIND => {
+                        <$event>::read(members, reading, given).map(|event| event$(.$then())?.into())
                     } )*
                     _ => return None,
                 })
@@ -111,7 +135,7 @@ events! {
     /// One event. Clones share it.
     ///
     /// Every kind of SDK 1.58 has a variant; `Unknown` holds a payload of any other kind.
-    {
+    effective {
         /// A message of the user, the agent or the environment.
         Message(MessageEvent),
         /// The agent asks for a tool.
@@ -138,6 +162,8 @@ events! {
         Pause(PauseEvent),
         /// A person interrupted the run.
         Interrupt(InterruptEvent),
+    }
+    inert {
         /// The risk that was found in a batch of actions.
         SecurityAnalysis(SecurityAnalysisEvent),
         /// A hook ran.
@@ -179,13 +205,7 @@ impl Event {
             | Self::ConversationError(_)
             | Self::Pause(_)
             | Self::Interrupt(_)
-            | Self::SecurityAnalysis(_)
-            | Self::Hook(_)
-            | Self::Token(_)
-            | Self::CompletionLog(_)
-            | Self::StreamingDelta(_)
-            | Self::AcpToolCall(_)
-            | Self::ServerError(_)
+            | inert!()
             | Self::Unknown(_) => None,
         }
     }
@@ -207,13 +227,7 @@ impl Event {
             | Self::ConversationError(_)
             | Self::Pause(_)
             | Self::Interrupt(_)
-            | Self::SecurityAnalysis(_)
-            | Self::Hook(_)
-            | Self::Token(_)
-            | Self::CompletionLog(_)
-            | Self::StreamingDelta(_)
-            | Self::AcpToolCall(_)
-            | Self::ServerError(_)
+            | inert!()
             | Self::Unknown(_) => false,
         }
     }

@@ -51,6 +51,7 @@ pub use failure::{
     ConversationErrorEvent, CriticResult, ErrorClassification, FailureKind, ServerErrorEvent, UserAction,
 };
 pub use kinds::Event;
+pub(crate) use kinds::inert;
 pub use message::{
     Content, ImageContent, Message, MessageEvent, MessageToolCall, Origin, ReasoningItem,
     RedactedThinkingBlock, Role, TextContent, Thinking, ThinkingBlock,

@@ -21,7 +21,7 @@ pub use truncate::{Spilled, TERMINAL_CHARACTERS_MAX, TEXT_CHARACTERS_MAX};
 
 use crate::event::{
     ActionEvent, AgentErrorEvent, Content, Event, Message, ObservationEvent, Role, Text,
-    UserRejectObservation,
+    UserRejectObservation, inert,
 };
 use crate::ids::EventId;
 
@@ -97,13 +97,7 @@ pub fn message(event: &Event) -> Option<Message> {
         | Event::ConversationError(_)
         | Event::Pause(_)
         | Event::Interrupt(_)
-        | Event::SecurityAnalysis(_)
-        | Event::Hook(_)
-        | Event::Token(_)
-        | Event::CompletionLog(_)
-        | Event::StreamingDelta(_)
-        | Event::AcpToolCall(_)
-        | Event::ServerError(_)
+        | inert!()
         | Event::Unknown(_) => return None,
     };
     message.forget_unfamiliar();

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::RemoteError;
 use super::log::Cursor;
-use crate::event::{Event, Json, kind};
+use crate::event::{Event, Json, inert, kind};
 use crate::ids::EventId;
 use crate::json::Raw;
 use crate::state::ExecutionStatus;
@@ -88,13 +88,7 @@ impl Seen {
             | Event::CondensationSummary(_)
             | Event::Pause(_)
             | Event::Interrupt(_)
-            | Event::SecurityAnalysis(_)
-            | Event::Hook(_)
-            | Event::Token(_)
-            | Event::CompletionLog(_)
-            | Event::StreamingDelta(_)
-            | Event::AcpToolCall(_)
-            | Event::ServerError(_)
+            | inert!()
             | Event::Unknown(_) => {}
         }
     }

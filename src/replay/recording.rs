@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use super::{Point, read};
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Event, inert};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::json::{Object, Raw};
 use crate::state::{ExecutionStatus, Ledger, Spent, State, Stats, Usage};
@@ -181,13 +181,7 @@ impl<'s> Recording<'s> {
             | Event::ConversationError(_)
             | Event::Pause(_)
             | Event::Interrupt(_)
-            | Event::SecurityAnalysis(_)
-            | Event::Hook(_)
-            | Event::Token(_)
-            | Event::CompletionLog(_)
-            | Event::StreamingDelta(_)
-            | Event::AcpToolCall(_)
-            | Event::ServerError(_)
+            | inert!()
             | Event::Unknown(_) => None,
         };
         let answers = action.and_then(|action| self.tree.place(action));

@@ -13,7 +13,7 @@ use super::title;
 use crate::event::tool::TaskItem;
 use crate::event::{
     Action, ActionEvent, Content, ConversationStateUpdateEvent, Event, MessageEvent, Observation, Source,
-    Text,
+    Text, inert,
 };
 use crate::ids::EventId;
 use crate::json::Raw;
@@ -99,13 +99,7 @@ impl State {
             | Event::ConversationError(_)
             | Event::Pause(_)
             | Event::Interrupt(_)
-            | Event::SecurityAnalysis(_)
-            | Event::Hook(_)
-            | Event::Token(_)
-            | Event::CompletionLog(_)
-            | Event::StreamingDelta(_)
-            | Event::AcpToolCall(_)
-            | Event::ServerError(_)
+            | inert!()
             | Event::Unknown(_) => {}
         }
         let effect = Effect::of_event(event);

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::event::Event;
+use crate::event::{Event, inert};
 
 /// The unanswered actions of a log or a branch, in its order.
 #[derive(Debug, Clone, Default)]
@@ -41,13 +41,7 @@ impl Pending {
             | Event::ConversationError(_)
             | Event::Pause(_)
             | Event::Interrupt(_)
-            | Event::SecurityAnalysis(_)
-            | Event::Hook(_)
-            | Event::Token(_)
-            | Event::CompletionLog(_)
-            | Event::StreamingDelta(_)
-            | Event::AcpToolCall(_)
-            | Event::ServerError(_)
+            | inert!()
             | Event::Unknown(_) => {}
         }
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::title::is_blank;
-use crate::event::{Content, Envelope, Event, Given, RejectionSource, Source, kind, transcript};
+use crate::event::{Content, Envelope, Event, Given, RejectionSource, Source, inert, kind, transcript};
 use crate::ids::EventId;
 use crate::json::{Object, Raw};
 
@@ -192,16 +192,9 @@ impl Effect {
             },
             Event::Pause(_) | Event::Interrupt(_) => Self::Set(Paused),
             Event::ConversationError(_) => Self::Set(Error),
-            Event::SystemPrompt(_)
-            | Event::CondensationSummary(_)
-            | Event::SecurityAnalysis(_)
-            | Event::Hook(_)
-            | Event::Token(_)
-            | Event::CompletionLog(_)
-            | Event::StreamingDelta(_)
-            | Event::AcpToolCall(_)
-            | Event::ServerError(_)
-            | Event::Unknown(_) => Self::Keep,
+            Event::SystemPrompt(_) | Event::CondensationSummary(_) | inert!() | Event::Unknown(_) => {
+                Self::Keep
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The role of an event in a view: whether the model sees it, and which other events it belongs to.
 
-use crate::event::{Condensation, Event};
+use crate::event::{Condensation, Event, inert};
 
 /// The role of an entry in a view, as far as the properties must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,15 +53,9 @@ impl<'e> Effect<'e> {
             Event::CondensationRequest(_) => Self::Request,
             Event::StateUpdate(_)
             | Event::ConversationError(_)
-            | Event::ServerError(_)
             | Event::Pause(_)
             | Event::Interrupt(_)
-            | Event::Hook(_)
-            | Event::SecurityAnalysis(_)
-            | Event::Token(_)
-            | Event::CompletionLog(_)
-            | Event::StreamingDelta(_)
-            | Event::AcpToolCall(_)
+            | inert!()
             | Event::Unknown(_) => Self::Nothing,
         }
     }

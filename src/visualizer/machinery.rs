@@ -1,6 +1,6 @@
 //! Draws what happened around the agent: failures of a run, state updates, hooks, risk analyses, telemetry.
 
-use super::action::risk;
+use super::action::{acp_tool_call, risk};
 use super::observation::classification;
 use super::page::{Page, size};
 use super::style::{Colour, Line, Style};
@@ -8,8 +8,8 @@ use super::usage::abbreviated;
 use super::{Face, one_line};
 use crate::event::transcript::{self, Role};
 use crate::event::{
-    ConversationStateUpdateEvent, Envelope, ErrorClassification, HookExecutionEvent, LLMCompletionLogEvent,
-    SecurityAnalysisEvent, StreamingDeltaEvent, TokenEvent, Unknown,
+    ConversationStateUpdateEvent, Envelope, ErrorClassification, Event, HookExecutionEvent,
+    LLMCompletionLogEvent, SecurityAnalysisEvent, StreamingDeltaEvent, TokenEvent, Unknown,
 };
 use crate::json::{Object, Raw};
 use crate::state::{Stats, Usage};
@@ -18,6 +18,26 @@ use crate::state::{Stats, Usage};
 const VALUE: usize = 100;
 /// The number of characters that are enough to recognise an id.
 const SHORT_ID: usize = 8;
+/// The members that every event has.
+const ENVELOPE: &[&str] = &["kind", "id", "timestamp", "source", "parent_id"];
+
+/// Draws an event that is only recorded. A kind that has no drawing of its own is shown with all its members.
+pub(super) fn record(event: &Event, page: &mut Page) -> Face {
+    match event {
+        Event::AcpToolCall(call) => acp_tool_call(call, page),
+        Event::SecurityAnalysis(analysis) => security_analysis(analysis, page),
+        Event::Hook(executed) => hook(executed, page),
+        Event::Token(ids) => tokens(ids, page),
+        Event::CompletionLog(log) => completion_log(log, page),
+        Event::StreamingDelta(delta) => streaming_delta(delta, page),
+        Event::ServerError(error) => failure("Server Error", &error.code, &error.detail, None, page),
+        other => {
+            let payload = other.dump();
+            page.members(Raw::checked(&payload), ENVELOPE);
+            Face::block("Event", Colour::Magenta).of(other.kind())
+        }
+    }
+}
 
 pub(super) fn failure(
     title: &str,
@@ -75,7 +95,7 @@ fn stats(stats: Raw<'_>) -> String {
     format!("↑ {input} ↓ {output} $ {:.4}", sum.cost)
 }
 
-pub(super) fn security_analysis(event: &SecurityAnalysisEvent, page: &mut Page) -> Face {
+fn security_analysis(event: &SecurityAnalysisEvent, page: &mut Page) -> Face {
     for (action, found) in &event.risks.0 {
         let (word, colour) = risk(found);
         let about = event.details.get(action).map_or_else(String::new, |details| {
@@ -90,7 +110,7 @@ pub(super) fn security_analysis(event: &SecurityAnalysisEvent, page: &mut Page) 
     Face::remark("Security Analysis", Colour::Magenta).of(&format!("{}, {}", event.analyzer, event.policy))
 }
 
-pub(super) fn hook(event: &HookExecutionEvent, page: &mut Page) -> Face {
+fn hook(event: &HookExecutionEvent, page: &mut Page) -> Face {
     let (word, colour) = match (event.blocked, event.success) {
         (true, _) => ("blocked", Colour::Red),
         (false, true) => ("ok", Colour::Green),
@@ -121,19 +141,19 @@ pub(super) fn hook(event: &HookExecutionEvent, page: &mut Page) -> Face {
     }
 }
 
-pub(super) fn tokens(event: &TokenEvent, page: &mut Page) -> Face {
+fn tokens(event: &TokenEvent, page: &mut Page) -> Face {
     let (prompt, reply) = (event.prompt_token_ids.len(), event.response_token_ids.len());
     page.line(Line::new(format!("{prompt} of the prompt, {reply} of the reply"), Style::PLAIN));
     Face::remark("Token Ids", Colour::Grey)
 }
 
-pub(super) fn completion_log(event: &LLMCompletionLogEvent, page: &mut Page) -> Face {
+fn completion_log(event: &LLMCompletionLogEvent, page: &mut Page) -> Face {
     let bytes = size(event.log_data.len());
     page.line(Line::new(format!("{} for {}, {bytes}", event.model_name, event.usage_id), Style::PLAIN));
     Face::remark("LLM Completion Log", Colour::Grey).of(&event.filename)
 }
 
-pub(super) fn streaming_delta(event: &StreamingDeltaEvent, page: &mut Page) -> Face {
+fn streaming_delta(event: &StreamingDeltaEvent, page: &mut Page) -> Face {
     page.text(event.reasoning_content.as_deref().unwrap_or_default(), Style::from(Colour::Grey));
     page.text(event.content.as_deref().unwrap_or_default(), Style::PLAIN);
     Face::remark("Streaming", Colour::Blue)
@@ -150,7 +170,7 @@ pub(super) fn unknown(event: &Unknown, page: &mut Page) -> Face {
     let line = transcript::Line::read(&kind, &Object::of(payload));
     let text = line.to_text();
     if text.trim().is_empty() {
-        page.members(event.payload.raw(), &["kind", "id", "timestamp", "source", "parent_id"]);
+        page.members(event.payload.raw(), ENVELOPE);
     } else {
         page.text(&text, Style::PLAIN);
     }

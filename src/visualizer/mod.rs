@@ -40,7 +40,7 @@ pub use observation::task_line;
 pub use style::{Colour, Line, Span, Style};
 pub use usage::abbreviated;
 
-use crate::event::{Event, Source};
+use crate::event::{Event, Source, inert};
 use crate::state::Spent;
 use page::Page;
 
@@ -140,7 +140,6 @@ pub fn draw(event: &Event, spent: &Spent, options: &Options) -> Option<Drawing> 
         Event::Observation(result) => observation::observation(result, &mut page),
         Event::UserReject(rejection) => observation::rejection(rejection, &mut page),
         Event::AgentError(error) => observation::agent_error(error, &mut page),
-        Event::AcpToolCall(call) => action::acp_tool_call(call, &mut page),
         Event::Condensation(condensation) => said::condensation(condensation, &mut page),
         Event::CondensationSummary(summary) => said::summary(&summary.summary, &mut page),
         Event::CondensationRequest(_) => Face::block("Condensation Request", Colour::Magenta),
@@ -150,15 +149,8 @@ pub fn draw(event: &Event, spent: &Spent, options: &Options) -> Option<Drawing> 
             let classification = error.classification.as_ref();
             machinery::failure("Conversation Error", &error.code, &error.detail, classification, &mut page)
         }
-        Event::ServerError(error) => {
-            machinery::failure("Server Error", &error.code, &error.detail, None, &mut page)
-        }
         Event::StateUpdate(update) => machinery::state_update(update, &mut page),
-        Event::SecurityAnalysis(analysis) => machinery::security_analysis(analysis, &mut page),
-        Event::Hook(hook) => machinery::hook(hook, &mut page),
-        Event::Token(tokens) => machinery::tokens(tokens, &mut page),
-        Event::CompletionLog(log) => machinery::completion_log(log, &mut page),
-        Event::StreamingDelta(delta) => machinery::streaming_delta(delta, &mut page),
+        inert!() => machinery::record(event, &mut page),
         Event::Unknown(unknown) => machinery::unknown(unknown, &mut page),
     };
     let room = options.width.map(|width| width.saturating_sub(INDENT));

@@ -3,7 +3,7 @@
 //! The layout is the reference's (`str(event)` of SDK 1.58), with two additions that the reference loses: the name and
 //! arguments of a call, and the whole of an earlier summary.
 
-use crate::event::{ActionEvent, Content, Event, Message};
+use crate::event::{ActionEvent, Content, Event, Message, inert};
 use crate::message::message;
 
 /// The longest part of an event's text, in characters.
@@ -33,13 +33,7 @@ pub(super) fn text(event: &Event) -> String {
         | Event::ConversationError(_)
         | Event::Pause(_)
         | Event::Interrupt(_)
-        | Event::SecurityAnalysis(_)
-        | Event::Hook(_)
-        | Event::Token(_)
-        | Event::CompletionLog(_)
-        | Event::StreamingDelta(_)
-        | Event::AcpToolCall(_)
-        | Event::ServerError(_)
+        | inert!()
         | Event::Unknown(_) => match message(event) {
             Some(message) => {
                 let text = texts(&message, " ");

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::event::{ActionEvent, Content, Event, Source};
+use crate::event::{ActionEvent, Content, Event, Source, inert};
 use crate::state::title;
 use crate::stuck;
 use crate::view::View;
@@ -70,13 +70,7 @@ impl Branch {
             | Event::ConversationError(_)
             | Event::Pause(_)
             | Event::Interrupt(_)
-            | Event::SecurityAnalysis(_)
-            | Event::Hook(_)
-            | Event::Token(_)
-            | Event::CompletionLog(_)
-            | Event::StreamingDelta(_)
-            | Event::AcpToolCall(_)
-            | Event::ServerError(_)
+            | inert!()
             | Event::Unknown(_) => {}
         }
         if let Event::Action(_) | Event::CondensationRequest(_) = event {

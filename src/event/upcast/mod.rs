@@ -15,7 +15,7 @@ mod v0;
 
 use super::common::Given;
 use super::decode::{DecodeError, Mismatch, Unfamiliar, decode_with};
-use super::{Event, Unknown, kind};
+use super::{Event, Unknown, inert, kind};
 use crate::json::{self, Members, Raw};
 
 pub use loadable::{Loss, loadable, unpack};
@@ -196,13 +196,7 @@ fn has_old_tool_name(event: &Event) -> bool {
         | Event::ConversationError(_)
         | Event::Pause(_)
         | Event::Interrupt(_)
-        | Event::SecurityAnalysis(_)
-        | Event::Hook(_)
-        | Event::Token(_)
-        | Event::CompletionLog(_)
-        | Event::StreamingDelta(_)
-        | Event::AcpToolCall(_)
-        | Event::ServerError(_)
+        | inert!()
         | Event::Unknown(_) => return false,
     };
     tool_call::new_name(name).is_some()

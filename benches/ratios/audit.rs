@@ -1,4 +1,5 @@
-//! Measures audits of a whole file: verification, against one raw scan that hashes, and every named report.
+//! Measures audits of a whole file: verification, against one raw scan that hashes, every named report, and questions
+//! of auditors, each against one second for 50,000 events.
 //!
 //! `cargo bench -- audit --events 1000000` makes the figures of the documentation. It takes 6 GB of disk and
 //! about ten minutes. Without `--events`, it takes a tenth of that.
@@ -8,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use annals::audit::{self, REPORTS};
-use annals::store::{SqlLimits, Truncation};
+use annals::store::{SqlLimits, SqlQuery, Truncation};
 use annals::{ConversationId, Store};
 use rusqlite::{Connection, OpenFlags};
 use sha2::{Digest as _, Sha256};
@@ -25,6 +26,18 @@ const LENGTH: usize = 1000;
 /// The number of conversations that are written in turn, so that the events of each are spread over the file.
 const AT_ONCE: usize = 10;
 
+/// Questions whose answers are computed from many events, and the SQL that asks them.
+const QUESTIONS: [(&str, &str); 5] = [
+    ("which calls are live", "SELECT count(*), sum(is_live) FROM tool_calls"),
+    ("for which user", "SELECT user_id, count(*), sum(event_count) FROM conversations GROUP BY user_id"),
+    ("who changed what", "SELECT actor, field, count(*) FROM base_state_changes GROUP BY actor, field"),
+    ("with which outcome", "SELECT count(*), sum(steps), sum(length(final_response)) FROM outcomes"),
+    ("why it failed", "SELECT class, count(*) FROM errors GROUP BY class"),
+];
+
+/// The number of events for which a question may take one second.
+const EVENTS_PER_SECOND: f64 = 50_000.0;
+
 pub fn measure(folder: &Path, table: &mut Table, count: usize) {
     let path = folder.join("audit.db");
     let filled = fill(&path, count);
@@ -34,6 +47,7 @@ pub fn measure(folder: &Path, table: &mut Table, count: usize) {
     let db = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("open");
     verification(&store, &db, count, bytes, table);
     reports(&store, &db, table);
+    questions(&store, count, table);
 }
 
 /// Writes conversations of [`LENGTH`] events. Returns the payload bytes of each batch.
@@ -134,6 +148,25 @@ fn reports(store: &Store, db: &Connection, table: &mut Table) {
         );
         let ours = time(|| drop(audit::run(store, report, &one, limits).expect(report.name)));
         row.push(ours.as_secs_f64(), raw);
+        table.add(&row);
+    }
+}
+
+/// Measures questions that need one row for each call, conversation, change or error of the whole file.
+fn questions(store: &Store, count: usize, table: &mut Table) {
+    let limits = SqlLimits { time_max: Duration::from_secs(600), ..SqlLimits::default() };
+    for (question, sql) in QUESTIONS {
+        let mut row =
+            Row::new(format!("audit: {question} / one second for 50,000 events"), Budget::AtMost(1.0), "s");
+        for round in 0..=ROUNDS {
+            let ours = time(|| {
+                let answer = store.query(&SqlQuery { sql, parameters: &[], limits }).expect(question);
+                assert_eq!(answer.truncated, None);
+            });
+            if round > 0 {
+                row.push(ours.as_secs_f64(), count as f64 / EVENTS_PER_SECOND);
+            }
+        }
         table.add(&row);
     }
 }

@@ -52,9 +52,8 @@ pub fn run(
     let sql = statement(report, &values);
     let limit = raise_limit(&mut values);
     let mut answer = store.query(&SqlQuery { sql: &sql, parameters: &values, limits })?;
-    let is_full = |limit: &usize| {
-        answer.rows.len() > *limit || (answer.rows.len() == *limit && answer.truncated.is_some())
-    };
+    let is_cut = matches!(answer.truncated, Some(Truncation::Rows | Truncation::Bytes));
+    let is_full = |limit: &usize| answer.rows.len() > *limit || (answer.rows.len() == *limit && is_cut);
     if let Some(limit) = limit.filter(is_full) {
         answer.rows.truncate(limit);
         answer.truncated = Some(Truncation::Limit);

@@ -9,6 +9,7 @@ use crate::ids::ConversationId;
     "{conversation}: the catalogue says {catalogue_count} events and ends at {catalogue_hash}, the log has \
      {log_count} and ends at {log_hash}"
 )]
+#[non_exhaustive]
 pub struct Contradiction {
     /// The conversation.
     pub conversation: ConversationId,

@@ -16,7 +16,7 @@
 //! * `file`: where the file is, how it is opened, its write-ahead log, the signal after a commit
 //! * `derived`: the schema and the projections, which can be made again
 //! * `table`: the tables that hold the truth
-//! * `engine`: SQLite's errors, transactions and memory
+//! * `engine`: SQLite's errors, transactions, reading connections and memory
 //!
 //! Here are the handle, [`Store`], to which every room adds its methods, and the [`Options`] that all may read.
 
@@ -36,7 +36,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use r2d2::Pool;
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::Connection;
 
@@ -59,8 +58,8 @@ pub use maintenance::upgrade::Upgrade;
 pub use maintenance::verify::{Finding, Verification, VerifyProgress, VerifyStep};
 pub use maintenance::wipe::VacuumReport;
 pub use options::{
-    ATTACHMENT_BYTES_MAX, Actor, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX,
-    TAGS_BYTES_MAX, TITLE_BYTES_MAX,
+    ATTACHMENT_BYTES_MAX, Actor, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, COPY_BYTES_MAX, Durability, Options,
+    PAGE_MAX, STATUS_BYTES_MAX, TAGS_BYTES_MAX, TITLE_BYTES_MAX,
 };
 pub use read::breakdown::{By, Share};
 pub use read::events::{EventPage, EventQuery, EventRef};
@@ -98,6 +97,7 @@ use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;
 use crate::ids::{ConversationId, Sequence};
 use engine::Doing as _;
+use engine::readers::Readers;
 use file::database;
 use file::place::Place;
 use file::presence::Presence;
@@ -136,7 +136,8 @@ struct Inner {
     options: Options,
     /// The older schema that the file had before this store opened it.
     upgraded_from: Option<u32>,
-    readers: Pool<SqliteConnectionManager>,
+    /// Dropped before the writer, which then is the last to close the file and removes the log.
+    readers: Readers,
     writer: Option<Arc<Writer>>,
     presence: Arc<Presence>,
     signal: Arc<Signal>,
@@ -215,14 +216,8 @@ impl Store {
         let manager = SqliteConnectionManager::file(&uri)
             .with_flags(flags)
             .with_init(move |db| database::set_up_reader(db, &reader_options));
-        let readers = Pool::builder()
-            .max_size(options.pool_size.max(1))
-            .min_idle(Some(0))
-            .test_on_check_out(false)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .connection_timeout(options.busy_timeout.max(POOL_PATIENCE_MIN))
-            .build_unchecked(manager);
+        let patience = options.busy_timeout.max(POOL_PATIENCE_MIN);
+        let readers = Readers::new(manager, options.pool_size.max(1), patience);
         let following = writer.as_ref().map(|writer| Following::begin(Arc::clone(writer))).transpose()?;
         let following = following.map(Arc::new);
         let projector = match &following {
@@ -412,11 +407,11 @@ impl Store {
     /// Runs `work` on a reading connection.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.0.presence.check_process()?;
-        if self.0.readers.state().idle_connections == 0 {
+        if self.0.readers.has_idle() {
+            self.0.presence.check_file_to_read()?;
+        } else {
             // A new connection opens the file by its name.
             self.0.presence.check_file()?;
-        } else {
-            self.0.presence.check_file_to_read()?;
         }
         self.0.presence.check_unchanged()?;
         let db = self.0.readers.get().map_err(|error| self.no_reader(error))?;
@@ -451,6 +446,7 @@ impl Drop for Inner {
         if self.presence.is_forked() {
             // After a fork, the threads to wait for are in another process, and so are the locks of the connections.
             std::mem::forget((self.writer.take(), self.projector.take()));
+            self.readers.forget();
             self.watch.forget();
             return;
         }

@@ -20,6 +20,14 @@ pub const TITLE_BYTES_MAX: usize = 4 << 10;
 /// The largest tags that the catalogue shows, in bytes of JSON: 64 KiB. The base state keeps tags of any size.
 pub const TAGS_BYTES_MAX: usize = 64 << 10;
 
+/// The longest status that the catalogue shows, in bytes. A longer status of a base state counts as `idle` there. The
+/// base state keeps it.
+pub const STATUS_BYTES_MAX: usize = 64;
+
+/// The longest text that a projection copies from an event or a base state, in bytes: 4 KiB. Of a longer text, the column
+/// has the beginning and the SHA-256. The event or the base state keeps the whole text.
+pub const COPY_BYTES_MAX: usize = 4 << 10;
+
 /// The longest wait for a lock, because the engine counts milliseconds in 31 bits.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 

@@ -8,14 +8,17 @@ use std::sync::Mutex;
 
 use annals::doctor::{Comparison, Doctor, DoctorOptions};
 use annals::state::base::FieldChange;
-use annals::store::{Append, BaseStateChange, Durability, ObjectKind, Repair, derived_objects};
+use annals::store::{
+    Append, BaseStateChange, ConversationFilter, Durability, ObjectKind, Order, Repair, derived_objects,
+};
+use annals::transfer::{Exporter, Format};
 use annals::{Error, Expected, NewEvent, Options, Sequence, Store};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use serde_json::json;
 
 use crate::support::events::{called, command, event, printed, said, updated};
-use crate::support::{Scratch, conversation, rows};
+use crate::support::{Scratch, conversation, number, rows};
 
 /// Options without background work and without waits for the disk.
 fn quick() -> Options {
@@ -131,21 +134,21 @@ fn columns(db: &Connection, table: &str) -> Vec<Column> {
 
 /// When a damaged object must be restored.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Restored {
+pub enum Restored {
     /// By the next load.
     OnLoad,
     /// By a rebuild or the doctor, because only a comparison with the log shows the damage.
     OnRequest,
 }
 
-struct Damage {
-    sql: String,
-    restored: Restored,
+pub struct Damage {
+    pub sql: String,
+    pub restored: Restored,
     is_of_a_table: bool,
 }
 
 /// All damages to all derived objects.
-fn damages(db: &Connection) -> Vec<Damage> {
+pub fn damages(db: &Connection) -> Vec<Damage> {
     let mut damages = Vec::new();
     let mut add = |restored, sql: String| {
         let is_of_a_table = !sql.starts_with("DROP VIEW") && !sql.starts_with("DROP INDEX");
@@ -172,16 +175,19 @@ fn damages(db: &Connection) -> Vec<Damage> {
                 add(Restored::OnLoad, format!("DROP {word} {name}"));
                 add(Restored::OnLoad, format!("ALTER TABLE {name} RENAME TO gone_aside"));
                 add(Restored::OnLoad, format!("DROP TABLE {name}; CREATE VIEW {name} AS SELECT 1 AS x"));
-                if name.starts_with("transcript_search") {
-                    continue;
-                }
                 add(Restored::OnLoad, format!("DROP TABLE {name}; CREATE TABLE {name} (x)"));
+                if name == "transcript_search" {
+                    continue; // a virtual table: its rows are those of its internal tables
+                }
                 add(Restored::OnLoad, format!("ALTER TABLE {name} ADD COLUMN more TEXT"));
                 for column in columns(db, name) {
                     let column = column.name;
                     add(Restored::OnLoad, format!("ALTER TABLE {name} RENAME COLUMN {column} TO other"));
                 }
-                damage_rows(db, name, &mut add);
+                match name.strip_prefix("transcript_search_") {
+                    Some(part) => damage_index(db, part, &mut add),
+                    None => damage_rows(db, name, &mut add),
+                }
             }
         }
     }
@@ -194,7 +200,8 @@ fn damages(db: &Connection) -> Vec<Damage> {
     for kind in [ObjectKind::View, ObjectKind::Index, ObjectKind::Table] {
         add(Restored::OnLoad, every(kind));
     }
-    for projection in ["transcript", "tool_calls", "usage", "tasks", "search"] {
+    for row in rows(db, "SELECT name FROM projection ORDER BY name") {
+        let [Value::Text(projection)] = &row[..] else { panic!("{row:?}") };
         let update = |set: &str| format!("UPDATE projection SET {set} WHERE name = '{projection}'");
         for position in ["0", "1", "-5", "position / 2", "position - 1", "position + 1", "1000000"] {
             add(Restored::OnLoad, update(&format!("position = {position}")));
@@ -210,8 +217,59 @@ fn damages(db: &Connection) -> Vec<Damage> {
     let row =
         "INSERT INTO transcript_search (rowid, text) VALUES ((SELECT max(position) + 1 FROM event), 'x')";
     add(Restored::OnLoad, row.into());
-    add(Restored::OnRequest, "DELETE FROM transcript_search_docsize WHERE id = 1".into());
     damages
+}
+
+/// Adds damages to the rows of a table in which the engine stores the search index: all of them gone, one gone, and
+/// every column changed.
+fn damage_index(db: &Connection, part: &str, add: &mut dyn FnMut(Restored, String)) {
+    use Restored::{OnLoad, OnRequest};
+    let table = format!("transcript_search_{part}");
+    add(OnLoad, format!("DELETE FROM {table}"));
+    let of_part: &[(Restored, &str)] = match part {
+        "config" => &[
+            (OnLoad, "UPDATE {} SET k = k || '1'"),
+            (OnLoad, "UPDATE {} SET v = 99"),
+            (OnLoad, "UPDATE {} SET v = NULL"),
+        ],
+        "data" => &[
+            (OnLoad, "DELETE FROM {} WHERE id = 1"),
+            (OnLoad, "DELETE FROM {} WHERE id = 10"),
+            (OnRequest, "DELETE FROM {} WHERE id = (SELECT max(id) FROM {})"),
+            (OnLoad, "UPDATE {} SET id = -id - 1"),
+            (OnLoad, "UPDATE {} SET block = x''"),
+            (OnLoad, "UPDATE {} SET block = NULL"),
+            (OnRequest, "UPDATE {} SET block = zeroblob(length(block))"),
+            (OnRequest, "UPDATE {} SET block = CAST(block || x'01' AS BLOB) WHERE id > 10"),
+        ],
+        "docsize" => &[
+            (OnRequest, "DELETE FROM {} WHERE id = 1"),
+            (OnRequest, "DELETE FROM {} WHERE id = (SELECT max(id) FROM {})"),
+            (OnLoad, "UPDATE {} SET id = -id - 1"),
+            (OnRequest, "UPDATE {} SET sz = x''"),
+            (OnRequest, "UPDATE {} SET sz = NULL"),
+            (OnRequest, "UPDATE {} SET sz = x'09'"),
+            (OnRequest, "UPDATE {} SET sz = CAST(sz || x'01' AS BLOB)"),
+        ],
+        "idx" => {
+            // The only entry is all entries.
+            let is_one = number(db, &format!("SELECT count(*) FROM {table}")) == 1;
+            let one = "(SELECT segid, term FROM {} ORDER BY segid, term LIMIT 1)".replace("{}", &table);
+            let restored = if is_one { OnLoad } else { OnRequest };
+            add(restored, format!("DELETE FROM {table} WHERE (segid, term) = {one}"));
+            &[
+                (OnLoad, "UPDATE {} SET segid = -segid - 1"),
+                (OnRequest, "UPDATE {} SET term = CAST(term || x'ff' AS BLOB)"),
+                (OnRequest, "UPDATE {} SET pgno = -pgno - 1"),
+                (OnRequest, "UPDATE {} SET pgno = pgno + 2"),
+                (OnRequest, "UPDATE {} SET pgno = NULL"),
+            ]
+        }
+        _ => panic!("no damage to the rows of {table} is listed"),
+    };
+    for (restored, sql) in of_part {
+        add(*restored, sql.replace("{}", &table));
+    }
 }
 
 /// Adds all damages to the rows of a table.
@@ -305,6 +363,127 @@ fn every_derived_object_is_restored_after_every_damage() {
     assert!(tried > 200, "only {tried} damages were tried");
 }
 
+/// Everything that the engine says about a file's schema: the objects with their SQL, the columns of tables, views and
+/// indexes, and the foreign keys.
+#[track_caller]
+fn schema(path: &Path) -> Vec<Vec<Vec<Value>>> {
+    let db = Connection::open(path).unwrap();
+    let of = [
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name <> 'refinery_schema_history' \
+         ORDER BY type, name",
+        "SELECT o.name, c.* FROM sqlite_schema AS o JOIN pragma_table_xinfo(o.name) AS c \
+         WHERE o.type IN ('table', 'view') ORDER BY o.name, c.cid",
+        "SELECT o.name, c.* FROM sqlite_schema AS o JOIN pragma_index_xinfo(o.name) AS c \
+         WHERE o.type = 'index' ORDER BY o.name, c.seqno",
+        "SELECT o.name, k.* FROM sqlite_schema AS o JOIN pragma_foreign_key_list(o.name) AS k \
+         WHERE o.type = 'table' ORDER BY o.name, k.id, k.seq",
+    ];
+    of.map(|sql| rows(&db, sql)).into()
+}
+
+#[track_caller]
+fn assert_same_schema(path: &Path, wanted: &[Vec<Vec<Value>>], damage: &str) {
+    for (now, wanted) in schema(path).iter().zip(wanted) {
+        let only = |these: &[Vec<Value>], those: &[Vec<Value>]| -> Vec<Vec<Value>> {
+            these.iter().filter(|row| !those.contains(row)).cloned().collect()
+        };
+        assert!(now == wanted, "{damage}: lacks {:?}, has {:?}", only(wanted, now), only(now, wanted));
+    }
+}
+
+#[test]
+fn a_restored_object_is_that_of_a_new_file_with_every_column_index_and_trigger() {
+    let scratch = Scratch::new();
+    let (new, used) = (scratch.path("new.db"), scratch.database());
+    drop(Store::open_with(&new, &quick()).unwrap());
+    let wanted = schema(&new);
+    template(&scratch);
+    let objects = derived_objects().unwrap();
+    let mut tried = 0;
+    for file in [&new, &used] {
+        for object in &objects {
+            let copy = scratch.path(&format!("{tried}.db"));
+            std::fs::copy(file, &copy).unwrap();
+            let damage = format!("DROP {} {}", object.kind.as_str(), object.name);
+            Connection::open(&copy).unwrap().execute_batch(&damage).unwrap();
+            let store = expect_ok(&damage, Store::open_with(&copy, &quick()));
+            assert_ne!(store.made_again(), Vec::<String>::new(), "{damage}");
+            drop(store);
+            assert_same_schema(&copy, &wanted, &damage);
+            tried += 1;
+        }
+    }
+    assert!(tried > 80, "only {tried} were tried");
+    // A file of an older schema is upgraded without any of its derived objects.
+    let folder = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old")).unwrap();
+    let files = folder.map(|entry| entry.unwrap().path());
+    let mut olds = 0;
+    for old in files.filter(|path| path.extension().is_some_and(|ending| ending == "db")) {
+        let copy = scratch.path(&format!("old-{olds}.db"));
+        std::fs::copy(&old, &copy).unwrap();
+        let db = Connection::open(&copy).unwrap();
+        for kind in [ObjectKind::View, ObjectKind::Index, ObjectKind::Table] {
+            let of_kind = objects.iter().filter(|object| object.kind == kind);
+            for object in of_kind.filter(|object| !object.name.starts_with("transcript_search_")) {
+                db.execute_batch(&format!("DROP {} IF EXISTS {}", kind.as_str(), object.name)).unwrap();
+            }
+        }
+        drop(db);
+        let damage = format!("all derived objects of {}", old.display());
+        drop(expect_ok(&damage, Store::open_with(&copy, &quick())));
+        assert_same_schema(&copy, &wanted, &damage);
+        olds += 1;
+    }
+    assert!(olds > 0);
+}
+
+#[test]
+fn a_deleted_conversation_leaves_no_row_in_any_derived_table() {
+    let scratch = Scratch::new();
+    template(&scratch);
+    let db = scratch.foreign();
+    let key = number(&db, "SELECT key FROM conversation WHERE id = 'talk'");
+    let positions = rows(&db, &format!("SELECT position FROM event WHERE conversation = {key}"));
+    let positions: Vec<String> = positions
+        .iter()
+        .map(|row| match &row[..] {
+            [Value::Integer(position)] => position.to_string(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let positions = positions.join(", ");
+    // Checkpoints are of the whole file. Of the tables of the search index, one has a row for each event.
+    let tables = derived_objects().unwrap().into_iter().filter(|object| object.kind == ObjectKind::Table);
+    let tables = tables.map(|object| object.name).filter(|name| name != "projection");
+    let counts: Vec<(String, String)> = tables
+        .filter(|name| !name.starts_with("transcript_search") || name == "transcript_search_docsize")
+        .map(|name| {
+            let columns: Vec<String> = columns(&db, &name).into_iter().map(|column| column.name).collect();
+            let has = |column: &str| columns.iter().any(|other| other == column);
+            let own = if name == "transcript_search_docsize" {
+                format!("id IN ({positions})")
+            } else if has("conversation") {
+                format!("conversation = {key}")
+            } else {
+                assert!(has("position"), "{name} does not say which conversation a row belongs to");
+                format!("position IN ({positions})")
+            };
+            let sql = format!("SELECT count(*) FROM {name} WHERE {own}");
+            (name, sql)
+        })
+        .collect();
+    for (name, sql) in counts.iter().filter(|(name, _)| name != "usage_stale") {
+        assert_ne!(number(&db, sql), 0, "the conversation has no row in {name}: extend `events` above");
+    }
+    let store = Store::open_with(scratch.database(), &quick()).unwrap();
+    store.delete(&conversation("talk")).unwrap();
+    for (name, sql) in &counts {
+        assert_eq!(number(&db, sql), 0, "{name}");
+    }
+    store.catch_up().unwrap();
+    assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+}
+
 /// The value of a result. Panics with the damage `what` if it is an error.
 #[track_caller]
 fn expect_ok<T>(what: &str, result: Result<T, Error>) -> T {
@@ -376,24 +555,48 @@ const GIVEN: &[&str] =
 fn every_derived_column_of_the_catalogue_is_restored() {
     let scratch = Scratch::new();
     template(&scratch);
-    let row = |path: &Path| rows(&Connection::open(path).unwrap(), "SELECT * FROM conversation ORDER BY key");
-    let wanted = row(&scratch.database());
     let columns = columns(&scratch.foreign(), "conversation");
+    // Texts that cannot be read are compared, too.
+    let bytes: Vec<String> =
+        columns.iter().map(|Column { name, .. }| format!("typeof({name}), hex({name})")).collect();
+    let row = |path: &Path| {
+        let sql = format!("SELECT {} FROM conversation ORDER BY key", bytes.join(", "));
+        rows(&Connection::open(path).unwrap(), &sql)
+    };
+    let harm = |path: &Path, sql: &str| {
+        let db = Connection::open(path).unwrap();
+        db.execute_batch("PRAGMA ignore_check_constraints = ON").unwrap();
+        db.execute(sql, [])
+    };
+    let wanted = row(&scratch.database());
+    let events = Store::open_with(scratch.database(), &quick()).unwrap().head().unwrap().0;
     let mut tried = 0;
     for column in columns.iter().map(|column| &*column.name).filter(|column| !GIVEN.contains(column)) {
-        for value in ["zeroblob(32)", "5", "-5", "9223372036854775807", "'said0'"] {
+        for value in [
+            "zeroblob(32)",
+            "5",
+            "-5",
+            "9223372036854775807",
+            "'said0'",
+            "''",
+            "x''",
+            "zeroblob(100000)",
+            "CAST(x'ff00' AS TEXT)",
+        ] {
             for (number, way) in ["rebuild", "rebuild catalogue", "doctor"].into_iter().enumerate() {
                 let what = format!("{column} = {value} ({way})");
                 let path = scratch.path(&format!("{column}-{tried}-{number}.db"));
                 std::fs::copy(scratch.database(), &path).unwrap();
-                let db = Connection::open(&path).unwrap();
                 let sql = format!("UPDATE conversation SET {column} = {value} WHERE id = 'talk'");
-                if db.execute(&sql, []).is_err() || row(&path) == wanted {
-                    continue; // the table's constraints reject this value
+                if harm(&path, &sql).is_err() || row(&path) == wanted {
+                    continue; // the column's type rejects this value
                 }
-                drop(db);
                 let store = Store::open_with(&path, &quick()).unwrap();
-                assert_eq!(store.verify(None, &mut |_| ()).unwrap().findings.len(), 1, "{what}");
+                let seen = expect_ok(&what, store.verify(None, &mut |_| ()));
+                assert_eq!((seen.findings.len(), seen.events), (1, events), "{what}: {:?}", seen.findings);
+                let listed =
+                    expect_ok(&what, store.conversations(&Default::default(), Default::default(), None, 10));
+                assert_eq!(listed.conversations.len(), 3, "{what}");
                 let ends = ["event_count", "head_hash"].contains(&column);
                 let refused = store.append(&conversation("talk"), Expected::Any, &[said("new", "x")]);
                 assert!(!ends || matches!(refused, Err(Error::CatalogueContradicts(_))), "{what}");
@@ -401,11 +604,11 @@ fn every_derived_column_of_the_catalogue_is_restored() {
                 drop(store);
                 let path = scratch.path(&format!("{column}-{tried}-{number}-again.db"));
                 std::fs::copy(scratch.database(), &path).unwrap();
-                Connection::open(&path).unwrap().execute(&sql, []).unwrap();
+                harm(&path, &sql).unwrap();
                 let store = Store::open_with(&path, &quick()).unwrap();
                 match way {
-                    "rebuild" => store.rebuild(&[], &mut |_| ()).unwrap(),
-                    "rebuild catalogue" => store.rebuild(&["catalogue"], &mut |_| ()).unwrap(),
+                    "rebuild" => expect_ok(&what, store.rebuild(&[], &mut |_| ())),
+                    "rebuild catalogue" => expect_ok(&what, store.rebuild(&["catalogue"], &mut |_| ())),
                     _ => drop(doctor(&store)),
                 }
                 assert_eq!(row(&path), wanted, "{what}");
@@ -424,7 +627,56 @@ fn every_derived_column_of_the_catalogue_is_restored() {
             }
         }
     }
-    assert!(tried > 30, "only {tried} were tried");
+    assert!(tried > 60, "only {tried} were tried");
+}
+
+#[test]
+fn a_damaged_value_of_the_catalogue_ends_no_list_and_no_export() {
+    let scratch = Scratch::new();
+    template(&scratch);
+    // This conversation has a base state, into which an export writes HEAD.
+    let other = conversation("other");
+    let all = ["talk", "other", "third"].map(conversation);
+    let mut tried = 0;
+    for column in columns(&scratch.foreign(), "conversation") {
+        let value = match &*column.name {
+            "id" => continue, // the name of the conversation itself
+            "head_hash" => "x'00'",
+            _ if column.is_text => "CAST(x'61ff0062' AS TEXT)",
+            _ => continue, // the type of the column rejects all but numbers
+        };
+        let what = format!("{} = {value}", column.name);
+        let path = scratch.path(&format!("{}.db", column.name));
+        std::fs::copy(scratch.database(), &path).unwrap();
+        let sql = format!("UPDATE conversation SET {} = {value} WHERE id = 'other'", column.name);
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(&format!("PRAGMA ignore_check_constraints = ON; {sql}"))
+            .unwrap();
+        let store = Store::open_with(&path, &quick()).unwrap();
+        for filter in [
+            ConversationFilter::default(),
+            ConversationFilter { title: Some("find".into()), ..Default::default() },
+            ConversationFilter { tags: vec![("tag".into(), None)], ..Default::default() },
+        ] {
+            let page = expect_ok(&what, store.conversations(&filter, Order::default(), None, 10));
+            let count = expect_ok(&what, store.count_conversations(&filter));
+            assert_eq!(page.conversations.len() as u64, count, "{what}");
+        }
+        let row = expect_ok(&what, store.conversation(&other));
+        assert_eq!((row.event_count, &*row.tags), (21, "{}"), "{what}");
+        assert_eq!(expect_ok(&what, store.base_state(&other)).unwrap().version.0, 0, "{what}");
+        assert_ne!(expect_ok(&what, store.verify(None, &mut |_| ())).findings, [], "{what}");
+        let exporter = Exporter::new(&store, Format::OpenHands);
+        let to = scratch.path(&column.name);
+        for id in &all {
+            let report = expect_ok(&what, exporter.export(id, &to, &mut |_| ()));
+            assert_eq!(report.events, 21, "{what}");
+        }
+        expect_ok(&what, store.rebuild(&[], &mut |_| ()));
+        tried += 1;
+    }
+    assert!(tried > 8, "only {tried} were tried");
 }
 
 #[test]

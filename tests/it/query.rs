@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use annals::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Truncation, VIEWS};
 use annals::{Error, Expected, Options, Result, Store};
@@ -367,7 +367,8 @@ fn every_other_statement_is_rejected_and_changes_nothing() {
     }
 }
 
-/// The statements are admitted, but they would run for ever or use all memory.
+/// The statements are admitted, but they would run for ever or use all memory. So the test ends only because they are
+/// ended. `query_limits.rs` measures how soon.
 #[test]
 fn statements_that_would_never_end_are_ended() {
     let scratch = Scratch::new();
@@ -402,13 +403,11 @@ fn statements_that_would_never_end_are_ended() {
          UNION ALL SELECT x GLOB '*a*a*a*a*a*a*a*a*b' FROM t UNION ALL SELECT x LIKE '%_a%_a%_a%_ab' FROM t \
          UNION ALL SELECT count(*) FROM t AS a, t AS b, t AS c, t AS d WHERE a.x || 'b' LIKE '%' || substr(b.x, 1, 900) || 'c'",
     ] {
-        let began = Instant::now();
         let error = ask_within(&store, sql, limits).expect_err(sql);
         assert!(
             matches!(error, Error::QueryTooLong { .. } | Error::QueryTooLarge { .. }),
             "{sql}: {error:?}"
         );
-        assert!(began.elapsed() < Duration::from_secs(20), "{sql}: {:?}", began.elapsed());
     }
     assert_eq!(ask(&store, "SELECT count(*) FROM events").unwrap().rows, [[SqlValue::Integer(4)]]);
 }

@@ -10,18 +10,23 @@ use crate::store::{SqlAnswer, SqlLimits, Truncation};
 /// `given` holds the parameters that the report was run with.
 pub(super) fn rest(html: &mut String, report: &Report, given: &[(String, String)], answer: &SqlAnswer) {
     let rows = answer.rows.len();
-    let what = match (rows, answer.truncated) {
+    if answer.truncated == Some(Truncation::Behind) {
+        html.push_str("<p class=\"soft\">What the newest events say is missing.</p>\n");
+    }
+    // No command prints what derived tables do not have.
+    let truncated = answer.truncated.filter(|why| *why != Truncation::Behind);
+    let what = match (rows, truncated) {
         (_, None) if rows <= ROWS_SHOWN => return,
         (0, Some(Truncation::Bytes)) => "Rows were left out, because the first one is too large".to_owned(),
         (0, _) => "Rows were left out".to_owned(),
         (_, truncated) => format!("The {}", shown(rows, ROWS_SHOWN, truncated)),
     };
-    let more = if answer.truncated.is_some() { "more" } else { "all" };
+    let more = if truncated.is_some() { "more" } else { "all" };
     put(
         html,
         format_args!(
             "<p class=\"soft\">{what}; <code>{}</code> prints {more}.</p>\n",
-            escape(&command(report, given, rows, answer.truncated))
+            escape(&command(report, given, rows, truncated))
         ),
     );
 }
@@ -53,7 +58,7 @@ fn command(
         Some(Truncation::Rows) => command.push_str(" --rows N"),
         Some(Truncation::Bytes) => command.push_str(" --memory MIB"),
         None if rows > SqlLimits::default().rows_max => command.push_str(&format!(" --rows {rows}")),
-        Some(Truncation::Limit) | None => {}
+        Some(Truncation::Limit | Truncation::Behind) | None => {}
     }
     command + " --csv"
 }

@@ -1,9 +1,11 @@
-//! Runs the migrations: in a file, and in an empty database in memory, which tells what they make.
+//! Runs the migrations: in a file, and in an empty database in memory, which tells what they make. Projections may
+//! declare objects of their own, which are made after the migrations.
 
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, ffi};
 
+use super::projection::{Description, PROJECTIONS};
 use super::schema;
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
@@ -15,8 +17,22 @@ mod migrations {
     refinery::embed_migrations!("migrations");
 }
 
-/// The schema version that this program writes, in `PRAGMA user_version`. It is the number of migrations.
-pub const SCHEMA_VERSION: u32 = 14;
+/// The number of the newest file in `migrations/`.
+const NEWEST_FILE: u32 = 14;
+
+/// The schema version that this program writes, in `PRAGMA user_version`. It grows by one with every migration, and
+/// with every projection that makes its tables itself.
+pub const SCHEMA_VERSION: u32 = {
+    let mut newest = NEWEST_FILE;
+    let mut next = 0;
+    while next < PROJECTIONS.len() {
+        if PROJECTIONS[next].schema > newest {
+            newest = PROJECTIONS[next].schema;
+        }
+        next += 1;
+    }
+    newest
+};
 
 /// The first schema with chains of changes.
 const CHANGES_SCHEMA: u32 = 12;
@@ -29,8 +45,8 @@ pub(super) fn open_fresh() -> Result<Connection> {
     Ok(db)
 }
 
-/// Opens an empty database in memory with only the first `schema` migrations.
-pub(super) fn open_fresh_at(schema: u32) -> Result<Connection> {
+/// Opens an empty database in memory with only the migrations up to `schema`.
+fn open_fresh_at(schema: u32) -> Result<Connection> {
     let doing = "describing the schema";
     let mut db = Connection::open_in_memory().doing(doing)?;
     set_up(&db, &Actor::default())?;
@@ -42,13 +58,36 @@ pub(super) fn open_fresh_at(schema: u32) -> Result<Connection> {
     Ok(db)
 }
 
-/// Returns the names of the migrations after a schema version, in order.
+/// Returns the names of the migrations after a schema version, and of the projections that make their tables
+/// themselves, in order.
 pub(in crate::store) fn migrations_after(schema: u32) -> Vec<String> {
+    let mut steps = steps();
+    steps.retain(|(version, _)| *version > i64::from(schema));
+    steps.into_iter().map(|(_, name)| name.replace('_', " ")).collect()
+}
+
+/// Returns the schema version and the name of each migration, and of each projection that makes its tables itself, in
+/// order.
+fn steps() -> Vec<(i64, String)> {
     let runner = migrations::migrations::runner();
-    let mut migrations: Vec<_> = runner.get_migrations().iter().collect();
-    migrations.sort_by_key(|migration| migration.version());
-    let later = migrations.into_iter().filter(|migration| i64::from(migration.version()) > i64::from(schema));
-    later.map(|migration| migration.name().replace('_', " ")).collect()
+    let files = runner.get_migrations().iter();
+    let files = files.map(|migration| (i64::from(migration.version()), migration.name().to_owned()));
+    let declared = PROJECTIONS.iter().filter(|projection| !projection.statements.is_empty());
+    let declared = declared.map(|projection| (i64::from(projection.schema), projection.name.to_owned()));
+    let mut steps: Vec<_> = files.chain(declared).collect();
+    steps.sort();
+    steps
+}
+
+/// Makes the derived objects whole again that a file of an older schema should have, before migrations change them.
+fn make_older_whole(db: &Connection, migrated: u32) -> Result<()> {
+    let found: u32 =
+        db.pragma_query_value(None, "user_version", |row| row.get(0)).doing("upgrading the schema")?;
+    let then = open_fresh_at(migrated)?;
+    let known: Vec<&Description> =
+        PROJECTIONS.iter().copied().filter(|projection| projection.schema <= found).collect();
+    schema::make_declared(&then, &known)?;
+    schema::make_whole(db, &schema::read(&then)?)
 }
 
 /// Sets up a connection that writes, for `actor`.
@@ -88,7 +127,7 @@ pub(in crate::store) fn keep_plans(db: &Connection) -> rusqlite::Result<()> {
 pub(in crate::store) fn migrate(db: &mut Connection) -> Result<()> {
     let before = migrations_applied(db)?;
     if let Some(older) = u32::try_from(before).ok().filter(|older| (1..SCHEMA_VERSION).contains(older)) {
-        schema::make_whole(db, older)?;
+        make_older_whole(db, older)?;
     }
     // Grouped means one transaction. Otherwise the runner writes a migration and the record of it one after the
     // other, and a process that dies in between leaves a file that cannot be opened any more.
@@ -118,6 +157,7 @@ pub(in crate::store) fn migrate(db: &mut Connection) -> Result<()> {
     let found: u32 = transaction
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .doing("upgrading the schema")?;
+    schema::make_declared(&transaction, PROJECTIONS)?;
     if (1..CHANGES_SCHEMA).contains(&found) {
         change::seal(&transaction)?;
     }
@@ -125,7 +165,7 @@ pub(in crate::store) fn migrate(db: &mut Connection) -> Result<()> {
     transaction.commit().doing("upgrading the schema")
 }
 
-/// Returns the number of migrations that were applied to the file.
+/// Returns the number of the last migration that was applied to the file.
 fn migrations_applied(db: &Connection) -> Result<i64> {
     let doing = "upgrading the schema";
     let begun = db
@@ -135,5 +175,29 @@ fn migrations_applied(db: &Connection) -> Result<i64> {
     if !begun {
         return Ok(0);
     }
-    db.query_row("SELECT count(*) FROM refinery_schema_history", [], |row| row.get(0)).doing(doing)
+    db.query_row("SELECT coalesce(max(version), 0) FROM refinery_schema_history", [], |row| row.get(0))
+        .doing(doing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schema_version_has_one_migration_or_one_projection() {
+        let runner = migrations::migrations::runner();
+        let newest = runner.get_migrations().iter().map(|migration| i64::from(migration.version())).max();
+        let place = "src/store/derived/migration.rs";
+        assert_eq!(
+            newest,
+            Some(i64::from(NEWEST_FILE)),
+            "NEWEST_FILE in {place} is not the newest migration"
+        );
+        let versions: Vec<i64> = steps().into_iter().map(|(version, _)| version).collect();
+        let wanted: Vec<i64> = (1..=i64::from(SCHEMA_VERSION)).collect();
+        assert_eq!(versions, wanted, "a schema version is missing, or there are two of it: {:#?}", steps());
+        let sentence = format!("`PRAGMA user_version` is the schema, now {SCHEMA_VERSION};");
+        let document = include_str!("../../../docs/format.md");
+        assert!(document.contains(&sentence), "docs/format.md: the schema is {SCHEMA_VERSION}");
+    }
 }

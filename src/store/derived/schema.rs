@@ -3,7 +3,7 @@
 //! One description has several uses: opening and reading recreate derived objects, `verify` and `doctor` report
 //! differences, and rebuilds make temporary tables with the same statements. The description is read once per process
 //! from a database in memory, so no migration has to be described twice. Tables with primary data are never recreated,
-//! guards only on request, and objects of other programs stay.
+//! guards only on request, and objects of other programs stay, except a unique index on a derived table.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
+use super::projection::{Description, PROJECTIONS};
 use super::{migration, projection};
 use crate::chain::Digest;
 use crate::error::Result;
@@ -36,7 +37,8 @@ const HISTORY: &str = "refinery_schema_history";
 const MAINTENANCE: &str = "maintenance";
 
 /// The digest of the schema that the migrations make. With it, opening an intact file need not run the migrations in
-/// memory, which takes longer than the rest of opening. A file with another digest is compared object by object.
+/// memory, which takes longer than the rest of opening. Objects that projections declare are compared with their
+/// statements instead. A file with another digest, or other objects, is compared object by object.
 const AS_MADE: &str = "5f7acec184ecf93fa32383c989efa1e4a39f40032eae1947a691b077cb53abbe";
 
 const DOING: &str = "reading the schema";
@@ -108,13 +110,23 @@ impl Object {
         (self.kind == ObjectKind::Trigger, self.name.to_ascii_lowercase())
     }
 
-    /// Returns whether this object of a file is the `wanted` one. The SQL of the internal tables of the search index is
-    /// not compared, because the engine writes it.
+    /// Returns whether this object of a file is the `wanted` one. Of the internal tables of the search index, which the
+    /// engine writes, only the columns are compared.
     fn is(&self, wanted: &Self) -> bool {
+        let columns = projection::search::columns_beneath;
+        let is_beneath = projection::search::is_beneath(&wanted.name);
         self.kind == wanted.kind
             && self.name == wanted.name
             && self.table == wanted.table
-            && (self.sql == wanted.sql || projection::search::is_beneath(&wanted.name))
+            && (self.sql == wanted.sql || is_beneath && columns(&self.sql) == columns(&wanted.sql))
+    }
+
+    /// Returns whether this object, which Annals did not make, is a unique index on a derived table. Rows that the log
+    /// makes would replace each other, or be rejected.
+    fn keeps_rows_out(&self) -> bool {
+        self.kind == ObjectKind::Index
+            && self.sql.starts_with("CREATE UNIQUE INDEX ")
+            && projection::owns(&self.table)
     }
 }
 
@@ -123,7 +135,7 @@ impl Object {
 pub(in crate::store) enum State {
     /// It does not exist, or an object of another kind has its name.
     Missing,
-    /// Its SQL differs.
+    /// Its SQL differs, or it is another program's unique index on a derived table.
     Changed,
     /// No migration makes it: another program did.
     Strange,
@@ -138,13 +150,13 @@ pub(in crate::store) struct Difference {
 }
 
 impl Difference {
-    /// Returns whether it is derived and so is recreated automatically.
+    /// Returns whether it is derived and so is recreated automatically, or dropped if another program made it.
     fn is_mendable(&self) -> bool {
         self.state != State::Strange && self.object.role() == Role::Derived
     }
 }
 
-/// Returns every object that the migrations make, in their order.
+/// Returns every object that the migrations make, in their order, and those that projections declare.
 pub(super) fn wanted() -> Result<&'static [Object]> {
     static WANTED: OnceLock<Vec<Object>> = OnceLock::new();
     if let Some(wanted) = WANTED.get() {
@@ -167,9 +179,49 @@ pub(in crate::store) fn cookie(db: &Connection) -> Result<i64> {
     db.prepare_cached(COOKIE).and_then(|mut statement| statement.query_row([], |row| row.get(0))).doing(DOING)
 }
 
-/// Returns whether the file's schema is exactly what the migrations make. Costs one read of the schema.
+/// Returns whether the file's schema is exactly the wanted one. Costs one read of the schema.
 pub(in crate::store) fn is_as_made(db: &Connection) -> Result<bool> {
-    Ok(digest(&read(db)?).to_hex() == AS_MADE)
+    Ok(are_as_made(read(db)?, PROJECTIONS))
+}
+
+/// Returns whether these are exactly the objects that the migrations make and those that `projections` declare.
+pub(super) fn are_as_made(objects: Vec<Object>, projections: &[&Description]) -> bool {
+    let (declared, made): (Vec<Object>, Vec<Object>) =
+        objects.into_iter().partition(|object| is_declared(object, projections));
+    // Names are unique, so no statement has two objects.
+    let wanted: usize = projections.iter().map(|projection| projection.statements.len()).sum();
+    let is_beneath_as_made =
+        |object: &Object| projection::search::is_beneath_as_made(&object.name, &object.sql);
+    declared.len() == wanted && digest(&made).to_hex() == AS_MADE && made.iter().all(is_beneath_as_made)
+}
+
+/// Returns whether one of `projections` declares exactly this object.
+pub(super) fn is_declared(object: &Object, projections: &[&Description]) -> bool {
+    let Object { kind, name, table, sql } = object;
+    let start = match kind {
+        ObjectKind::Table if table == name => format!("CREATE TABLE {name}"),
+        ObjectKind::View if table == name => format!("CREATE VIEW {name}"),
+        ObjectKind::Index => format!("CREATE INDEX {name} ON {table}"),
+        ObjectKind::Table | ObjectKind::View | ObjectKind::Trigger => return false,
+    };
+    let is_named = sql.strip_prefix(&start).is_some_and(|rest| rest.starts_with([' ', '\n', '(']));
+    let mut statements = projections.iter().flat_map(|projection| projection.statements);
+    is_named && statements.any(|statement| statement == sql)
+}
+
+/// Makes the objects that `projections` declare, unless there are objects of their names.
+pub(super) fn make_declared(db: &Connection, projections: &[&Description]) -> Result<()> {
+    for statement in projections.iter().flat_map(|projection| projection.statements) {
+        let words = ["CREATE TABLE ", "CREATE INDEX ", "CREATE VIEW "];
+        let parts = words.into_iter().find_map(|words| Some((words, statement.strip_prefix(words)?)));
+        // The engine stores the statement without these words.
+        let sql = match parts {
+            Some((words, rest)) => format!("{words}IF NOT EXISTS {rest}"),
+            None => (*statement).to_owned(),
+        };
+        db.execute_batch(&sql).doing("making the tables of projections")?;
+    }
+    Ok(())
 }
 
 /// Returns a digest of all objects. It does not depend on their order.
@@ -215,14 +267,27 @@ fn compare(wanted: &[Object], found: &[Object]) -> Vec<Difference> {
     }
     let ours: HashMap<_, _> = wanted.iter().map(|object| (object.id(), object)).collect();
     for object in found.iter().filter(|object| !ours.contains_key(&object.id())) {
-        differences.push(Difference { object: object.clone(), state: State::Strange });
+        let state = if object.keeps_rows_out() { State::Changed } else { State::Strange };
+        differences.push(Difference { object: object.clone(), state });
     }
     differences
 }
 
+/// Returns the triggers and indexes of other programs on derived tables, in words. Each may reject rows.
+pub(in crate::store) fn strangers(db: &Connection) -> Result<Vec<String>> {
+    let strange = differences(db)?.into_iter().filter(|difference| difference.state == State::Strange);
+    let objects = strange.map(|difference| difference.object);
+    let of_tables = objects.filter(|object| {
+        matches!(object.kind, ObjectKind::Trigger | ObjectKind::Index) && projection::owns(&object.table)
+    });
+    Ok(of_tables
+        .map(|object| format!("the {} {} on {}", object.kind.as_str(), object.name, object.table))
+        .collect())
+}
+
 /// Returns the objects of a file, in the order in which they were made. Leaves out the internal tables of the engine
 /// and of the migration runner, by their exact names.
-fn read(db: &Connection) -> Result<Vec<Object>> {
+pub(super) fn read(db: &Connection) -> Result<Vec<Object>> {
     let mut statement = db.prepare_cached(OBJECTS).doing(DOING)?;
     let mut rows = statement.query([]).doing(DOING)?;
     let mut objects = Vec::new();
@@ -253,6 +318,7 @@ fn read(db: &Connection) -> Result<Vec<Object>> {
 
 /// An object that Annals recreates automatically if it is lost or altered.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DerivedObject {
     /// Its kind.
     pub kind: ObjectKind,
@@ -283,7 +349,8 @@ mod tests {
 
     #[test]
     fn the_digest_matches_the_migrations() {
-        let made = digest(wanted().unwrap()).to_hex();
+        let made = wanted().unwrap().iter().filter(|object| !is_declared(object, PROJECTIONS));
+        let made = digest(&made.cloned().collect::<Vec<_>>()).to_hex();
         assert_eq!(
             made, AS_MADE,
             "the migrations make another schema: this is AS_MADE in src/store/derived/schema.rs now"
@@ -299,6 +366,9 @@ mod tests {
             "DROP TRIGGER event_update_guard",
             "CREATE TABLE theirs (x)",
             "ALTER TABLE task ADD COLUMN more TEXT",
+            "CREATE UNIQUE INDEX theirs ON task (title)",
+            "ALTER TABLE transcript_search_idx RENAME COLUMN pgno TO page",
+            "DROP TABLE transcript_search_config; CREATE TABLE transcript_search_config (k, v)",
         ] {
             let db = migration::open_fresh().unwrap();
             db.execute_batch(sql).unwrap();

@@ -1,9 +1,11 @@
-//! The engine (SQLite) itself: its errors, its transactions, and the memory that a statement may use.
+//! The engine (SQLite) itself: its errors, its transactions, its reading connections, and the memory that a statement
+//! may use.
 //!
 //! For all other rooms. It knows no table, and names no other room.
 
 mod error;
 pub(super) mod heap;
+pub(super) mod readers;
 pub(super) mod transaction;
 
 pub(super) use error::{

@@ -53,6 +53,7 @@ impl WriteLog {
 
 /// A process that reads from the write-ahead log.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogReader {
     /// The id of the process.
     pub process: u32,

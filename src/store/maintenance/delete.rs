@@ -14,6 +14,7 @@ use crate::store::transfer::carry::Parcel;
 
 /// What an erasure removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Erasure {
     /// The number of its entry in the administrative log.
     pub act: u64,

@@ -58,6 +58,7 @@ impl PruneRules {
 
 /// A conversation that is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Pruned {
     /// Its id.
     pub id: ConversationId,

@@ -21,6 +21,7 @@ pub const PLACES_MAX: usize = 100_000;
 
 /// A place where something was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Place {
     /// The conversation.
     pub conversation: ConversationId,
@@ -61,6 +62,7 @@ pub struct SecretReport {
 
 /// The progress of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ScanProgress {
     /// The number of events searched so far.
     pub events: u64,

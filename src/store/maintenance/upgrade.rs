@@ -17,6 +17,7 @@ use crate::store::options::Options;
 
 /// The result of an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Upgrade {
     /// The schema that the file had before.
     pub from: u32,

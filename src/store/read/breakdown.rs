@@ -35,6 +35,7 @@ pub enum By {
 
 /// One row of figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Share {
     /// The conversation's id, the kind, the tool or the day.
     pub name: String,

@@ -69,6 +69,7 @@ pub struct EventQuery {
 
 /// A page of events, in the requested order.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EventPage {
     /// The events, at most as many as requested.
     pub events: Vec<StoredEvent>,
@@ -78,6 +79,7 @@ pub struct EventPage {
 
 /// One event during a scan, borrowed from the memory of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EventRef<'a> {
     /// Its place in the whole log.
     pub position: Position,

@@ -25,6 +25,7 @@ const DOING: &str = "reading heads";
 
 /// The ends of all chains of a store, read from one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Heads {
     /// The id of the store. Its copies have the same id.
     pub store_id: String,
@@ -40,6 +41,7 @@ pub struct Heads {
 
 /// The end of one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChainHead {
     /// The conversation.
     pub conversation: ConversationId,
@@ -66,6 +68,7 @@ impl Heads {
 
 /// One link of a chain, borrowed from the database's own memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChainLink<'a> {
     /// The event's sequence.
     pub sequence: Sequence,

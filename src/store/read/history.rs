@@ -14,6 +14,7 @@ const TIMES_DESCENDING: &str = "SELECT sequence, timestamp FROM event \
 
 /// A move of HEAD that was not part of an append.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeadMove {
     /// The last event before the move. `None` if there were no events yet.
     pub behind: Option<Sequence>,

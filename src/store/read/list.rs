@@ -8,10 +8,11 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, Timestamp};
+use crate::json::Raw;
 use crate::store::Store;
 use crate::store::engine::Doing as _;
 use crate::store::options::PAGE_MAX;
-use crate::store::table::catalogue;
+use crate::store::table::catalogue::{self, hash, text};
 use crate::store::table::log::conversion;
 
 const COLUMNS: &str = "c.id, coalesce(c.title, c.first_message), c.status, c.tags, c.event_count, \
@@ -19,10 +20,14 @@ const COLUMNS: &str = "c.id, coalesce(c.title, c.first_message), c.status, c.tag
      c.head_is_empty, (SELECT id FROM conversation WHERE key = c.parent), c.forked_from, c.forked_at, c.head_hash, \
      c.title IS NOT NULL, (SELECT archived_at FROM archived_conversation WHERE conversation = c.key), \
      c.foreign_format";
+/// The tags as JSON. Damaged tags match no filter.
+const TAGS: &str = "json_each(CASE WHEN json_valid(c.tags) THEN c.tags ELSE '{}' END)";
 const CHILDREN: &str = "SELECT id FROM conversation WHERE parent = ?1 ORDER BY key";
 const IDS_LIKE: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 6";
 
 /// The catalogue's row of a conversation.
+///
+/// If the row is damaged, its texts are shown as far as they are text. [`Store::verify`] reports the damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
     /// Its id.
@@ -33,7 +38,7 @@ pub struct Conversation {
     pub is_titled: bool,
     /// Its status: from the base state if there is one, else from the events.
     pub status: String,
-    /// Its tags: a JSON object from text to text.
+    /// Its tags: a JSON object from text to text. `{}` if they are damaged.
     pub tags: String,
     /// The number of its events.
     pub event_count: u64,
@@ -111,6 +116,7 @@ pub struct ConversationFilter {
 
 /// A page of conversations, in the requested order.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConversationPage {
     /// The conversations, at most the requested number.
     pub conversations: Vec<Conversation>,
@@ -135,10 +141,10 @@ impl ConversationFilter {
             let tag = Value::from(tag.clone());
             match wanted {
                 Some(wanted) => add(
-                    " AND EXISTS (SELECT 1 FROM json_each(c.tags) WHERE key = ? AND value = ?)",
+                    &format!(" AND EXISTS (SELECT 1 FROM {TAGS} WHERE key = ? AND value = ?)"),
                     &[tag, Value::from(wanted.clone())],
                 ),
-                None => add(" AND EXISTS (SELECT 1 FROM json_each(c.tags) WHERE key = ?)", &[tag]),
+                None => add(&format!(" AND EXISTS (SELECT 1 FROM {TAGS} WHERE key = ?)"), &[tag]),
             }
         }
         if let Some(title) = &self.title {
@@ -308,29 +314,30 @@ fn dashed(prefix: &str) -> Option<String> {
     Some(out)
 }
 
+/// Reads a row. A damaged value does not keep it from being listed, nor the other rows.
 fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
     let id: String = row.get(0)?;
-    let hash: [u8; 32] = row.get(15)?;
+    let tags = text(row, 3)?.filter(|tags| tags == "{}" || Raw::parse(tags).is_ok_and(Raw::is_object));
     Ok(Conversation {
         id: ConversationId::new(&id).map_err(|error| conversion(0, error))?,
-        title: row.get(1)?,
-        status: row.get(2)?,
-        tags: row.get(3)?,
+        title: text(row, 1)?,
+        status: text(row, 2)?.unwrap_or_default(),
+        tags: tags.unwrap_or_else(|| "{}".to_owned()),
         event_count: row.get::<_, i64>(4)?.cast_unsigned(),
         payload_bytes: row.get::<_, i64>(5)?.cast_unsigned(),
         created_at: Timestamp(row.get(6)?),
         updated_at: Timestamp(row.get(7)?),
-        first_timestamp: row.get(8)?,
-        last_timestamp: row.get(9)?,
-        leaf_event_id: row.get(10)?,
+        first_timestamp: text(row, 8)?,
+        last_timestamp: text(row, 9)?,
+        leaf_event_id: text(row, 10)?,
         head_is_empty: row.get(11)?,
-        parent: row.get(12)?,
-        forked_from: row.get(13)?,
-        forked_at: row.get(14)?,
-        head_hash: Digest(hash),
+        parent: text(row, 12)?,
+        forked_from: text(row, 13)?,
+        forked_at: text(row, 14)?,
+        head_hash: hash(row, 15)?,
         is_titled: row.get(16)?,
         archived_at: row.get::<_, Option<i64>>(17)?.map(Timestamp),
-        foreign_format: row.get(18)?,
+        foreign_format: text(row, 18)?,
     })
 }
 

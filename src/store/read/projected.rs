@@ -45,6 +45,7 @@ const PAGES: &str = "SELECT page_count, page_size, freelist_count \
 
 /// The readable text of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TranscriptLine {
     /// The event's sequence.
     pub sequence: Sequence,
@@ -103,6 +104,7 @@ pub struct ToolCall {
 
 /// The number of calls of a tool, by outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolCount {
     /// The name of the tool.
     pub tool: String,
@@ -154,6 +156,7 @@ pub struct Task {
 
 /// Statistics of the whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Statistics {
     /// The number of conversations.
     pub conversations: u64,

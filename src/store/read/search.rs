@@ -58,8 +58,8 @@ impl Store {
     ///
     /// All words must occur, in any order. Upper and lower case are the same. `"a phrase"` must occur as a whole,
     /// `begin*` matches the beginning of a word, `-word` must not occur. Names such as `Store::append` and CJK text are
-    /// found as they are written. The first search in a file builds the index and calls `progress`. In a read-only
-    /// store, the index is used as it is.
+    /// found as they are written. The first search in a file builds the index and calls `progress`. A damaged index is
+    /// built again. In a read-only store, the index is used as it is.
     ///
     /// # Errors
     /// [`Error::EmptyQuery`], [`Error::UnknownConversation`]. [`Error::NoIndex`] if the store is read-only and has no
@@ -76,6 +76,7 @@ impl Store {
         let limit = limit.clamp(1, PAGE_MAX);
         let words = marked_words(text);
         let wanted = self.read(log::head)?.0.cast_signed();
+        let mut may_restart = !self.is_read_only();
         loop {
             // The checkpoint and the index are read in one snapshot: another handle may be rebuilding the index.
             let found = self.snapshot(|db| match index::checkpoint(db)? {
@@ -84,10 +85,19 @@ impl Store {
                     find(db, &query, &words, filter, limit).map(Some)
                 }
                 _ => Ok(None),
-            })?;
+            });
             match found {
-                Some(hits) => return Ok(hits),
-                None => self.index(progress)?,
+                Ok(Some(hits)) => return Ok(hits),
+                Ok(None) => self.index(progress)?,
+                Err(error) if may_restart && engine::is_damage(&error) => {
+                    // The events may be damaged, too, and no new index helps against that.
+                    if !self.read(|db| index::is_damaged_for(db, &query.expression))? {
+                        return Err(error);
+                    }
+                    may_restart = false;
+                    self.write(index::restart)?;
+                }
+                Err(error) => return Err(error),
             }
         }
     }

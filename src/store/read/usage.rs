@@ -13,6 +13,7 @@ pub(super) const OF_REPLY: &str = "SELECT usage_id, model, prompt_tokens, comple
 
 /// The cost of one reply of a model; see [`Store::usage_of_reply`].
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ReplyUsage {
     /// The purpose that the model was used for.
     pub usage_id: String,

@@ -123,6 +123,7 @@ pub struct Act {
 
 /// One item that an act removed or changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Receipt {
     /// The kind of item: event, `base_state`, attachment, …
     pub part: String,

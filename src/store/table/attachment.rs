@@ -33,6 +33,7 @@ const COPY_BYTES: usize = 64 << 10;
 
 /// A file that is stored beside a conversation's events.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Attachment {
     /// The path within the conversation's folder. The path of an empty folder ends in `/`.
     pub path: String,

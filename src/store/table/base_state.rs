@@ -14,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::catalogue::{self, Entry};
 use super::change::{self, Subject};
+use super::copied;
 use super::kept::{Edit, Kept, Part};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence, Timestamp, Version};
@@ -47,7 +48,6 @@ const LAST_HEAD: &str = "SELECT sequence, leaf_event_id FROM head_change \
      WHERE conversation = ?1 AND sequence <= ?2 ORDER BY sequence DESC, rowid DESC LIMIT 1";
 const LAST_CHANGE: &str = "SELECT value FROM base_state_change \
      WHERE conversation = ?1 AND field = ?2 AND sequence <= ?3 ORDER BY version DESC, rowid DESC LIMIT 1";
-const HEAD: &str = "SELECT leaf_event_id, head_is_empty FROM conversation WHERE key = ?1";
 const STALE_USAGE: &str = "INSERT OR IGNORE INTO usage_stale (conversation) VALUES (?1)";
 
 const EDIT_DOCUMENT: &str = "UPDATE base_state SET document = ?2 WHERE conversation = ?1";
@@ -266,10 +266,7 @@ fn insert(db: &Connection, key: i64, document: &str) -> Result<()> {
 /// Updates the catalogue if it shows this field.
 fn follow(db: &Connection, key: i64, field: &str, value: Option<Raw<'_>>) -> Result<()> {
     match field {
-        "execution_status" => {
-            let status = value.and_then(Raw::as_text);
-            catalogue::set_status(db, key, status.as_deref().unwrap_or("idle"))
-        }
+        "execution_status" => catalogue::set_status(db, key, &copied::status(value)),
         "tags" => {
             // The catalogue is read in lists, so it does not show tags that are too long or not an object.
             let shown = |value: &Raw<'_>| value.is_object() && value.text().len() <= TAGS_BYTES_MAX;
@@ -345,10 +342,7 @@ pub(in crate::store) fn last_change(
 pub(in crate::store) fn load(db: &Connection, key: i64) -> Result<Option<BaseState>> {
     let Some(version) = version(db, key)? else { return Ok(None) };
     let document = document_at(db, key, version.0.cast_signed())?;
-    let (leaf, empty): (Option<String>, bool) = db
-        .prepare_cached(HEAD)
-        .and_then(|mut statement| statement.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))))
-        .doing("reading HEAD")?;
+    let (leaf, empty) = catalogue::head(db, key)?;
     let document = document.with_head(leaf.as_deref(), empty).into_owned();
     Ok(Some(BaseState { version, document }))
 }

@@ -2,9 +2,11 @@
 //! transaction.
 //!
 //! Lists, searches and counts read this table. It is a projection that never lags behind: a rebuild from the log gives
-//! the same rows, and `verify` checks that.
+//! the same rows, and `verify` checks that. A damaged value ends no read, because it can be made again: a text is shown
+//! as far as it is text, and the comparison with the log reports the column.
 
 mod again;
+mod value;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -22,6 +24,7 @@ use crate::state::status::Effect;
 use crate::store::engine::Doing as _;
 
 pub(in crate::store) use again::{Told, put_back};
+pub(in crate::store) use value::{hash, text};
 
 /// The statement that reads the columns of an [`Entry`]. The argument selects its row.
 macro_rules! entry {
@@ -75,6 +78,7 @@ const TEXTS: &str = "SELECT title, first_message, tags FROM conversation WHERE k
 const HAS_FIRST_MESSAGE: &str = "SELECT 1 FROM conversation WHERE key = ?1 AND first_message IS NOT NULL";
 const COUNT_BYTES: &str = "UPDATE conversation SET payload_bytes = (SELECT coalesce(sum(octet_length(payload)), 0) \
      FROM event WHERE conversation = ?1) WHERE key = ?1";
+const HEAD: &str = "SELECT leaf_event_id, head_is_empty FROM conversation WHERE key = ?1";
 const ID: &str = "SELECT id FROM conversation WHERE key = ?1";
 const KEY: &str = "SELECT key FROM conversation WHERE id = ?1";
 const DELETE: &str = "DELETE FROM conversation WHERE key = ?1";
@@ -108,6 +112,8 @@ pub(in crate::store) struct Entry {
     has_base_state: bool,
     action_count: i64,
     observation_count: i64,
+    /// The first column whose stored text cannot be read. HEAD is not among them: see [`Entry::read`].
+    unreadable: Option<&'static str>,
 }
 
 impl Entry {
@@ -162,19 +168,31 @@ impl Entry {
         Ok(created)
     }
 
+    /// Reads a row, even if its values are damaged.
+    ///
+    /// An unreadable leaf is read as a text that is the id of no event, so HEAD is not where it should be.
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let hash: [u8; 32] = row.get(3)?;
+        let leaf = match (text(row, 4)?, value::is_readable(row, 4)?) {
+            (Some(leaf), false) => Some(leaf + "\n"), // no id has a control character
+            (leaf, _) => leaf,
+        };
+        let mut unreadable = None;
+        for (column, name) in [(6, "status"), (8, "first_timestamp")] {
+            if unreadable.is_none() && !value::is_readable(row, column)? {
+                unreadable = Some(name);
+            }
+        }
         Ok(Self {
             key: row.get(0)?,
             event_count: row.get::<_, i64>(1)?.cast_unsigned(),
             payload_bytes: row.get(2)?,
-            head_hash: Digest(hash),
-            leaf: row.get(4)?,
+            head_hash: hash(row, 3)?,
+            leaf,
             head_is_empty: row.get(5)?,
-            status: row.get(6)?,
+            status: text(row, 6)?.unwrap_or_default(),
             has_first_message: row.get(7)?,
             first_message: None,
-            first_timestamp: row.get(8)?,
+            first_timestamp: text(row, 8)?,
             last_timestamp: None,
             created_at: Timestamp(row.get(9)?),
             created_at_is_new: false,
@@ -183,8 +201,9 @@ impl Entry {
             action_count: row.get(11)?,
             observation_count: row.get(12)?,
             updated_minute: row.get(13)?,
-            foreign: row.get(14)?,
+            foreign: text(row, 14)?,
             last_updated_at: Some(Timestamp(row.get(15)?)),
+            unreadable,
         })
     }
 
@@ -317,10 +336,10 @@ pub(in crate::store) fn whole(db: &Connection, key: i64) -> Result<Whole> {
     db.prepare_cached(WHOLE)
         .and_then(|mut statement| {
             statement.query_row([key], |row| {
-                let hash: [u8; 32] = row.get(1)?;
-                let columns = (2..WHOLE_COLUMNS).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+                let columns = (2..WHOLE_COLUMNS).map(|column| value::any(row, column));
+                let columns = columns.collect::<Result<_, _>>()?;
                 let event_count = row.get::<_, i64>(0)?.cast_unsigned();
-                Ok(Whole { event_count, head_hash: Digest(hash), columns })
+                Ok(Whole { event_count, head_hash: hash(row, 1)?, columns })
             })
         })
         .doing("reading a conversation's row")
@@ -379,6 +398,13 @@ pub(super) fn id(db: &Connection, key: i64) -> Result<String> {
         .doing("looking for a conversation")
 }
 
+/// Returns the leaf that HEAD is at, and whether HEAD is before all events.
+pub(super) fn head(db: &Connection, key: i64) -> Result<(Option<String>, bool)> {
+    db.prepare_cached(HEAD)
+        .and_then(|mut statement| statement.query_row([key], |row| Ok((text(row, 0)?, row.get(1)?))))
+        .doing("reading HEAD")
+}
+
 /// Sets HEAD. `None` with `head_is_empty` is the place before all events.
 pub(in crate::store) fn set_head(
     db: &Connection,
@@ -428,7 +454,7 @@ pub(in crate::store) fn set_created(db: &Connection, key: i64, at: Timestamp) ->
 pub(in crate::store) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
     let texts: [Option<String>; 3] = db
         .prepare_cached(TEXTS)
-        .and_then(|mut s| s.query_row([key], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?])))
+        .and_then(|mut s| s.query_row([key], |row| Ok([text(row, 0)?, text(row, 1)?, text(row, 2)?])))
         .doing("reading a conversation's row")?;
     let parts = [(Part::Title, SET_TITLE), (Part::FirstMessage, SET_FIRST_MESSAGE), (Part::Tags, SET_TAGS)];
     for (text, (part, sql)) in texts.into_iter().zip(parts) {

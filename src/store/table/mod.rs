@@ -10,6 +10,7 @@ pub(super) mod attachment;
 pub(super) mod base_state;
 pub(super) mod catalogue;
 pub(super) mod change;
+pub(super) mod copied;
 pub(super) mod kept;
 pub(super) mod log;
 pub(super) mod origin;

@@ -35,6 +35,7 @@ const BY_FOLDER: &str = "SELECT c.id FROM origin AS o JOIN conversation AS c ON 
 
 /// A single file that holds all events of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Container {
     /// Its name within the folder.
     pub file: String,
@@ -45,6 +46,7 @@ pub struct Container {
 
 /// The text around the events of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Glue {
     /// The text before the first event.
     pub prefix: String,
@@ -56,6 +58,7 @@ pub struct Glue {
 
 /// Where a conversation came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Origin {
     /// The path that it was read from.
     pub source: String,
@@ -75,6 +78,7 @@ pub struct Origin {
 
 /// A problem that an import found, and what the import did about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Problem {
     /// The file, within the conversation's folder.
     pub path: String,

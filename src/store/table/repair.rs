@@ -33,6 +33,7 @@ pub struct Mending {
 
 /// The receipt of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Repair {
     /// The conversation. `None` if the whole file was repaired.
     pub conversation: Option<String>,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
 use super::writer::Writer;
 use crate::error::{Error, Result};
@@ -15,7 +15,8 @@ use crate::store::Store;
 use crate::store::derived::projection::rebuild::RebuildProgress;
 use crate::store::derived::projection::{self, Look, ProjectionStatus, catalogue, search};
 use crate::store::derived::schema;
-use crate::store::engine::transaction::Write;
+use crate::store::engine::is_damage;
+use crate::store::engine::transaction::{Write, all_or_nothing};
 use crate::store::file::database;
 use crate::store::file::place::Place;
 use crate::store::file::signal::Signal;
@@ -89,6 +90,8 @@ pub(in crate::store) struct Following {
     compared: Compared,
     /// Whether every column was searched for rows ahead of their checkpoints.
     searched_all: AtomicBool,
+    /// Whether the search index is damaged and could not be made again. A search tries again, other reads do not.
+    search_is_lost: AtomicBool,
     /// The objects that were recreated, in words.
     recreated: Mutex<Vec<String>>,
     on_progress: OnceLock<OnProgress>,
@@ -120,6 +123,7 @@ impl Following {
             writer,
             compared: Compared::default(),
             searched_all: AtomicBool::new(false),
+            search_is_lost: AtomicBool::new(false),
             recreated: Mutex::default(),
             on_progress: OnceLock::new(),
         };
@@ -130,9 +134,27 @@ impl Following {
                 projection::forget_impossible(&write)?;
                 write.commit()?;
             }
-            Ok(())
+            following.mend_search(db)
         })?;
         Ok(following)
+    }
+
+    /// Recreates a search index that the engine cannot open, as it cannot even be checked.
+    fn mend_search(&self, db: &Connection) -> Result<()> {
+        if !search::cannot_be_opened(db)? {
+            return Ok(());
+        }
+        let write = Write::begin(db, self.writer.patience())?;
+        match search::mend(&write) {
+            Ok(()) => {}
+            // Pages of its tables are damaged. Everything else can be read without it, and a search reports it.
+            Err(error) if is_damage(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        write.commit()?;
+        let made = format!("table {}", search::TABLE);
+        self.recreated.lock().unwrap_or_else(PoisonError::into_inner).push(made);
+        Ok(())
     }
 
     /// Recreates derived objects of the schema that are missing or altered.
@@ -166,17 +188,29 @@ impl Following {
     /// Returns whether a derived object must be recreated or a projection is behind. Cheap enough to call before every
     /// read.
     fn is_behind(&self, db: &Connection) -> Result<bool> {
-        Ok(!self.compared.is_of(db)? || projection::lags(db)? || search::lags(db)?)
+        Ok(!self.compared.is_of(db)? || projection::lags(db)? || self.search_lags(db)?)
+    }
+
+    /// Returns whether the search index is in use and behind. False if its pages are damaged, as a search reports that.
+    fn search_lags(&self, db: &Connection) -> Result<bool> {
+        match search::lags(db) {
+            Err(error) if is_damage(&error) => Ok(false),
+            lags => Ok(lags? && !self.search_is_lost.load(Ordering::Relaxed)),
+        }
     }
 
     /// Recreates lost objects and moves every projection to the head of the log, and the search index if it is in use.
     fn catch_up(&self) -> Result<()> {
+        self.follow_log().map_err(|error| naming_strangers(error, || self.writer.maintain(schema::strangers)))
+    }
+
+    fn follow_log(&self) -> Result<()> {
         let patience = self.writer.patience();
         loop {
             // Other writers get their turn between steps.
             let more = self.writer.maintain(|db| {
                 self.mend_on(db)?;
-                let indexed = search::lags(db)?;
+                let indexed = self.search_lags(db)?;
                 if !projection::lags(db)? && !indexed {
                     return Ok(false);
                 }
@@ -185,7 +219,12 @@ impl Following {
                 let write = Write::begin(db, patience)?;
                 let mut more = projection::step(&write, look)?;
                 if indexed {
-                    more |= search::step(&write)?;
+                    match all_or_nothing(&write, || search::step(&write)) {
+                        Err(error) if is_damage(&error) && !write.is_autocommit() => {
+                            self.search_is_lost.store(true, Ordering::Relaxed);
+                        }
+                        stepped => more |= stepped?,
+                    }
                 }
                 write.commit()?;
                 self.searched_all.store(true, Ordering::Relaxed);
@@ -206,10 +245,40 @@ impl Following {
     }
 }
 
+/// Adds to an error the objects of other programs that may have caused it: a statement on derived tables was rejected.
+fn naming_strangers(error: Error, strangers: impl FnOnce() -> Result<Vec<String>>) -> Error {
+    let (doing, source) = match error {
+        Error::Storage { doing, source } => (doing, source.downcast::<rusqlite::Error>()),
+        other => return other,
+    };
+    let source = match source {
+        Ok(source) => *source,
+        Err(source) => return Error::Storage { doing, source },
+    };
+    let source = match source {
+        rusqlite::Error::SqliteFailure(failure, said)
+            if matches!(failure.code, ErrorCode::ConstraintViolation | ErrorCode::Unknown) =>
+        {
+            let said = match strangers() {
+                Ok(names) if !names.is_empty() => {
+                    let what = said.unwrap_or_else(|| failure.to_string());
+                    Some(format!("{what} (not of Annals' making: {})", names.join(", ")))
+                }
+                _ => said,
+            };
+            rusqlite::Error::SqliteFailure(failure, said)
+        }
+        other => other,
+    };
+    Error::Storage { doing, source: source.into() }
+}
+
 impl Store {
     /// Recreates lost and altered derived objects and moves every projection to the head of the log.
     ///
-    /// Reads that use projections do this themselves. A read-only store changes nothing.
+    /// Reads that use projections do this themselves. A read-only store changes nothing: its reads show what the tables
+    /// have, [`Store::projections`] tells how far that is, and a query marks its answer with
+    /// [`Truncation::Behind`](crate::store::Truncation::Behind).
     ///
     /// # Errors
     /// Any write error. [`Error::NotDerived`] if the store is read-only and a derived table is missing or altered.
@@ -230,6 +299,21 @@ impl Store {
         }
         self.0.compared.record(cookie);
         Ok(())
+    }
+
+    /// Returns how far the derived tables have read the log, if they lag and cannot catch up because this store is
+    /// read-only. If only the usage of some conversations is out of date, that is the whole log.
+    pub(crate) fn behind(&self) -> Result<Option<RebuildProgress>> {
+        if !self.is_read_only() {
+            return Ok(None);
+        }
+        self.snapshot(|db| {
+            if !projection::lags(db)? {
+                return Ok(None);
+            }
+            let position = Position(projection::reached(db)?.cast_unsigned());
+            Ok(Some(RebuildProgress { position, head: log::head(db)? }))
+        })
     }
 
     /// Sets the callback for the progress of a long catch-up. It is called after each step of a catch-up that takes
@@ -283,7 +367,8 @@ impl Store {
         let tables: Vec<&str> =
             known.iter().copied().filter(|name| is_wanted(name) && !special.contains(name)).collect();
         if !tables.is_empty() {
-            self.rebuild_tables(&tables, progress)?;
+            self.rebuild_tables(&tables, progress)
+                .map_err(|error| naming_strangers(error, || self.read(schema::strangers)))?;
         }
         let index_in_use = self.read(search::was_used)?;
         if is_wanted(&search::NAME) && (index_in_use || names.contains(&search::NAME)) {
@@ -344,6 +429,9 @@ impl Store {
             })?;
             progress(seen);
             if !more {
+                if let Some(following) = &self.0.following {
+                    following.search_is_lost.store(false, Ordering::Relaxed);
+                }
                 return Ok(());
             }
         }

@@ -1,11 +1,11 @@
 //! The catalogue as a projection: each row is derived from the log, the base state and its history.
 //!
 //! Every append updates the row in its own transaction, so no row is ever out of date. This module compares a row with
-//! the log and rebuilds it. Data that only a person or an import gave (title, tags, parent, fork) is not derived and
+//! the log and rebuilds it; a value that cannot be read differs. Data that only a person or an import gave (title, tags, parent, fork) is not derived and
 //! stays. Rebuilding a row stores a receipt with the difference that was found: otherwise a log whose end was cut off
 //! would look correct from then on.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::rebuild::RebuildProgress;
 use crate::chain::Digest;
@@ -70,7 +70,7 @@ pub(in crate::store) fn replay(db: &Connection, stored: &Entry) -> Result<Replay
                 if imported.is_none_or(|count| last.cast_unsigned() >= count)
                     && kind::moves_head(&envelope.kind)
                 {
-                    let id: String = row.get(1).doing(DOING)?;
+                    let id = catalogue::text(row, 1).doing(DOING)?.unwrap_or_default();
                     replayed.moved = Some((last.cast_unsigned(), id));
                 }
             }
@@ -164,7 +164,13 @@ impl Store {
         let (mut key, mut events, mut receipts, mut failed) = (0, 0, Vec::new(), None);
         while let Some((next, id)) = self.read(|db| next_conversation(db, key))? {
             key = next;
-            let conversation = ConversationId::new(&id)?;
+            let conversation = match ConversationId::new(&id) {
+                Ok(conversation) => conversation,
+                Err(error) => {
+                    failed = failed.or(Some(error.into())); // an id is not derived
+                    continue;
+                }
+            };
             // Most rows are correct: only a wrong row needs the write lock.
             let made = self.check_catalogue(&conversation).and_then(|found| match found {
                 Some(_) => self.remake_catalogue(&conversation),
@@ -172,7 +178,7 @@ impl Store {
             });
             match made {
                 Ok(receipt) => receipts.extend(receipt),
-                Err(Error::UnknownConversation { .. }) => continue, // it was deleted meanwhile
+                Err(Error::UnknownConversation { .. }) => continue, // it was deleted meanwhile, or its id is damaged
                 Err(error) => failed = failed.or(Some(error)),
             }
             let (count, head) = self.read(|db| {
@@ -192,8 +198,10 @@ fn load(db: &Connection, conversation: &ConversationId) -> Result<Entry> {
 }
 
 fn next_conversation(db: &Connection, key: i64) -> Result<Option<(i64, String)>> {
-    use rusqlite::OptionalExtension as _;
     db.prepare_cached(NEXT)
-        .and_then(|mut statement| statement.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .and_then(|mut statement| {
+            let read = |row: &Row<'_>| Ok((row.get(0)?, catalogue::text(row, 1)?.unwrap_or_default()));
+            statement.query_row([key], read).optional()
+        })
         .doing(DOING)
 }

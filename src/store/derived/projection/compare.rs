@@ -45,6 +45,7 @@ pub(in crate::store) fn compare(
         search::Words::begin(db)?;
         standing.push((Box::new(search::Words), 0));
     }
+    let unopened = search::was_used(db)? && search::cannot_be_opened(db)?;
     loop {
         // One transaction per step: a long read transaction would keep the write-ahead log from being emptied.
         db.execute_batch("BEGIN").doing(DOING)?;
@@ -58,7 +59,12 @@ pub(in crate::store) fn compare(
     db.execute_batch("BEGIN").doing(DOING)?;
     let compared = compare_snapshot(db, &mut standing, progress);
     db.execute_batch("ROLLBACK").doing(DOING)?;
-    compared
+    let mut comparison = compared?;
+    if unopened {
+        let what = "its settings are lost or name an unknown format".to_owned();
+        comparison.drifts.push(Drift { projection: search::NAME, position: None, conversation: None, what });
+    }
+    Ok(comparison)
 }
 
 fn compare_snapshot(
@@ -94,12 +100,12 @@ fn compare_snapshot(
     Ok(comparison)
 }
 
-/// Returns a difference of the search index: its extra rows or, if it has none, its missing rows.
+/// Returns a difference of the search index: its extra rows or, if it has none, its missing rows, or damage within it.
 fn search_drift(db: &Connection) -> Result<Option<Drift>> {
     let (too_many, lacking) = search::astray(db, None)?;
     let drift = |position, what| Drift { projection: search::NAME, position, conversation: None, what };
     Ok(match (too_many.rows, lacking.rows) {
-        (0, 0) => None,
+        (0, 0) => search::fault(db)?.map(|fault| drift(None, format!("the index is damaged: {fault}"))),
         (0, rows) => Some(drift(lacking.first, format!("it lacks the words of {rows} events"))),
         (rows, _) => Some(drift(too_many.first, format!("it has {rows} rows that the log does not make"))),
     })

@@ -7,23 +7,28 @@
 //! following; only this module writes its tables; a projection with an impossible checkpoint, or with rows ahead of
 //! its checkpoint, starts again from position 0.
 //!
-//! A new projection needs one file and one line in [`all`]. [`Table`] describes its tables to the rest of the code, a
-//! migration creates them. The catalogue (`conversation`) is the only projection that every append updates itself;
-//! `catalogue.rs` rebuilds it.
+//! A new projection needs one file and one line in [`PROJECTIONS`]. Its [`Description`] tells the rest of the code
+//! everything else, and `tests.rs` names what it lacks. The catalogue (`conversation`) is the only projection that every
+//! append updates itself; `catalogue.rs` rebuilds it.
 
 pub(in crate::store) mod catalogue;
 pub(in crate::store) mod compare;
+mod description;
 pub(in crate::store) mod rebuild;
 pub(super) mod sample;
 pub(in crate::store) mod search;
 mod table;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod tool_calls;
 mod transcript;
 mod usage;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+pub(in crate::store) use description::Description;
+pub use description::SqlView;
 pub(super) use table::{Key, Table};
 
 use super::schema::{Difference, ObjectKind, Role, State};
@@ -73,15 +78,23 @@ pub(super) struct LogEvent<'a> {
 
 /// A fold from events to rows.
 pub(super) trait Projection {
-    /// Returns its name: the key of its checkpoint and the name for `annals rebuild`.
-    fn name(&self) -> &'static str;
+    /// Returns what the rest of the code knows about it.
+    fn description(&self) -> &'static Description;
 
-    /// Returns its version, which is raised if the same log would give other rows. A projection that was filled by
-    /// another version is rebuilt.
-    fn version(&self) -> i64;
+    /// Returns its name.
+    fn name(&self) -> &'static str {
+        self.description().name
+    }
 
-    /// Returns the tables that it fills. No other projection writes them.
-    fn tables(&self) -> &'static [Table];
+    /// Returns its version.
+    fn version(&self) -> i64 {
+        self.description().version
+    }
+
+    /// Returns the tables that it fills.
+    fn tables(&self) -> &'static [Table] {
+        self.description().tables
+    }
 
     /// Called if the projection starts again from position 0, in the same transaction.
     fn restarted(&self, _db: &Connection) -> Result<()> {
@@ -93,19 +106,20 @@ pub(super) trait Projection {
 
     /// Writes the rows that it has buffered. Called at the end of every step; no row stays buffered after it.
     fn flush(&mut self, db: &Connection) -> Result<()>;
-
-    /// Returns a statement that finds no row if its tables are correct.
-    fn check(&self) -> &'static str;
 }
 
-/// Returns the projections that follow every log. Full-text search follows only after the first search.
+/// The projections that follow every log. Full-text search follows only after the first search.
+pub(in crate::store) const PROJECTIONS: &[&Description] = &[
+    // In the order of their views in `docs/format.md`.
+    &transcript::DESCRIPTION,
+    &tool_calls::DESCRIPTION,
+    &usage::DESCRIPTION,
+    &tasks::DESCRIPTION,
+];
+
+/// Begins every projection.
 pub(super) fn all() -> Vec<Box<dyn Projection + Send>> {
-    vec![
-        Box::new(transcript::Transcript),
-        Box::new(tool_calls::ToolCalls::default()),
-        Box::new(usage::Usage::default()),
-        Box::new(tasks::Tasks::default()),
-    ]
+    PROJECTIONS.iter().map(|projection| (projection.begin)()).collect()
 }
 
 /// How far a projection has read.
@@ -152,6 +166,13 @@ pub(in crate::store) fn lags(db: &Connection) -> Result<bool> {
         }
     }
     usage::has_stale(db)
+}
+
+/// Returns the position up to which every projection has read the log.
+pub(in crate::store) fn reached(db: &Connection) -> Result<i64> {
+    all().iter().try_fold(i64::MAX, |least, projection| {
+        Ok(least.min(checkpoint(db, projection.as_ref())?.unwrap_or(0)))
+    })
 }
 
 /// Takes one step: applies up to [`STEP_EVENTS_MAX`] events to every projection that has not read them.
@@ -358,7 +379,7 @@ pub(in crate::store) fn owns(table: &str) -> bool {
     table == CHECKPOINTS
         || table == search::TABLE
         || search::is_beneath(table)
-        || all().iter().any(|projection| projection.tables().iter().any(|own| own.name == table))
+        || tables().any(|own| own.name == table)
 }
 
 /// Makes the projections of `tables`, which were just recreated and are empty, start from position 0 at the next step.
@@ -405,13 +426,13 @@ pub(in crate::store) fn start_over(db: &Connection) -> Result<()> {
 
 /// Returns the names of everything that can be rebuilt from the log.
 pub(in crate::store) fn names() -> Vec<&'static str> {
-    let names = all().into_iter().map(|projection| projection.name());
+    let names = PROJECTIONS.iter().map(|projection| projection.name);
     names.chain([search::NAME, catalogue::NAME]).collect()
 }
 
 /// Returns the tables of every projection.
 pub(in crate::store) fn tables() -> impl Iterator<Item = &'static Table> {
-    all().into_iter().flat_map(|projection| projection.tables())
+    PROJECTIONS.iter().flat_map(|projection| projection.tables)
 }
 
 /// Deletes every row of a conversation. Its events must not be deleted yet.
@@ -423,82 +444,4 @@ pub(in crate::store) fn delete(db: &Connection, conversation: i64) -> Result<()>
 /// Deletes every row of a conversation, except in the search index.
 fn delete_rows(db: &Connection, conversation: i64) -> Result<()> {
     tables().try_for_each(|table| table.delete_rows(db, conversation))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-    use crate::store::derived::{migration, schema};
-    use crate::store::read::query::VIEWS;
-
-    /// Returns whether a table is a projection's, the search index's, or the table of checkpoints.
-    fn is_declared(object: &schema::Object) -> bool {
-        tables().any(|table| table.name == object.name)
-            || object.name == CHECKPOINTS
-            || object.name == search::TABLE
-            || search::is_beneath(&object.name)
-    }
-
-    #[test]
-    fn every_projection_table_is_described_completely() {
-        let db = migration::open_fresh().unwrap();
-        for table in tables() {
-            let name = table.name;
-            let made = schema::statements(name).unwrap();
-            assert!(
-                made.first().is_some_and(|first| first.kind == ObjectKind::Table),
-                "no migration makes {name}"
-            );
-            assert!(
-                VIEWS.iter().any(|view| view.name == table.view),
-                "{name}: {} is no documented view",
-                table.view
-            );
-            let is_shown = schema::wanted().unwrap().iter().any(|object| {
-                object.kind == ObjectKind::View && object.name == table.view && object.sql.contains(name)
-            });
-            assert!(
-                is_shown || table.order.is_none() || name == "usage_total",
-                "{name}: {} does not show it",
-                table.view
-            );
-            table.delete_rows(&db, 1).unwrap();
-            table.prune(&db).unwrap();
-            assert!(!table.is_ahead(&db, 0, true).unwrap(), "{name}");
-            if let Some(order) = table.order {
-                db.prepare(&format!("SELECT 1 FROM {name} ORDER BY {order}")).unwrap();
-            }
-            let columns = db.prepare(&format!("SELECT * FROM {name}")).unwrap();
-            let has_place = columns.column_names().contains(&"position");
-            assert!(!has_place || table.places.contains(&"position"), "{name}: rows ahead would not be seen");
-        }
-        let names: Vec<_> = names();
-        assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len());
-    }
-
-    #[test]
-    fn a_table_is_derived_only_if_a_projection_owns_it() {
-        for object in schema::wanted().unwrap().iter().filter(|object| object.kind == ObjectKind::Table) {
-            assert_eq!(object.role() == Role::Derived, is_declared(object), "{}", object.name);
-        }
-    }
-
-    #[test]
-    fn a_shadow_table_has_the_same_columns_and_indexes() {
-        let db = migration::open_fresh().unwrap();
-        let count = |schema: &str, name: &str| -> (i64, i64) {
-            let sql = format!(
-                "SELECT (SELECT count(*) FROM pragma_table_info('{name}', '{schema}')), \
-                 (SELECT count(*) FROM pragma_index_list('{name}', '{schema}'))"
-            );
-            db.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
-        };
-        for table in tables() {
-            table.make_shadow(&db).unwrap();
-            assert_eq!(count("temp", table.name), count("main", table.name), "{}", table.name);
-        }
-        assert_eq!(count("temp", "tool_call").1, 3, "with the index that a later migration added");
-    }
 }

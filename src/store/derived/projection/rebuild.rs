@@ -17,6 +17,7 @@ const DOING: &str = "rebuilding projections";
 
 /// The progress of a rebuild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RebuildProgress {
     /// The position up to which the log has been read.
     pub position: Position,
@@ -158,7 +159,10 @@ pub(super) fn advance(
 }
 
 fn check(db: &Connection, projection: &dyn Projection) -> Result<()> {
-    let wrong = db.prepare(projection.check()).and_then(|mut statement| statement.exists([])).doing(DOING)?;
+    let wrong = db
+        .prepare(projection.description().check)
+        .and_then(|mut statement| statement.exists([]))
+        .doing(DOING)?;
     if wrong {
         let what =
             format!("the rebuilt projection {} does not match the log; the old one stays", projection.name());

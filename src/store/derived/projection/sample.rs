@@ -30,17 +30,20 @@ pub(crate) struct Drifted {
 /// Compares conversations one after the other on its own connection.
 pub(crate) struct Comparer {
     db: Connection,
+    /// Whether the search index itself is damaged, so that none of its rows can be relied on.
+    search_is_damaged: bool,
 }
 
 impl Store {
-    /// Prepares a comparison of projections with the log.
+    /// Prepares a comparison of projections with the log. Reads the whole search index once, to check it.
     pub(crate) fn comparer(&self) -> Result<Comparer> {
         let db = self.0.watch.connect().doing(DOING)?;
         db.busy_timeout(self.0.options.busy_timeout).doing(DOING)?;
         db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = FILE; PRAGMA trusted_schema = OFF")
             .doing(DOING)?;
+        let search_is_damaged = search::checkpoint(&db)?.is_some() && search::fault(&db)?.is_some();
         tables().try_for_each(|table| table.make_shadow(&db))?;
-        Ok(Comparer { db })
+        Ok(Comparer { db, search_is_damaged })
     }
 }
 
@@ -78,6 +81,9 @@ impl Comparer {
             if drift.projection == search::NAME {
                 let (too_many, lacking) = search::astray(db, Some(key))?;
                 (drift.too_many, drift.missing) = (too_many.rows, lacking.rows);
+                if self.search_is_damaged {
+                    drift.missing = search::count_made(db)?;
+                }
             }
             for table in projection.tables().iter().filter(|table| table.order.is_some()) {
                 let (too_many, missing) = differences(db, table.name, key)?;

@@ -4,41 +4,60 @@
 //! room, and many stores are never searched. From then on it follows the log like the projections. It never contains
 //! text that is not in the log. To delete a row from a contentless index, its words must be given again, so an event's
 //! words are removed from the index before the event is deleted.
+//!
+//! A damaged index starts again from position 0: before the next read if a look-up shows the damage, and otherwise as
+//! soon as a search or a write meets it. `intact.rs` finds damage.
 
-use rusqlite::{Connection, params};
+mod intact;
 
-use super::{Key, LogEvent, Projection, Table};
-use crate::error::Result;
+use std::cell::Cell;
+
+use rusqlite::{Connection, Params, params};
+
+use super::{Description, Key, LogEvent, Projection, Table};
+use crate::error::{Error, Result};
 use crate::event::terms;
 use crate::event::transcript::Line;
 use crate::json::Object;
 use crate::store::derived::schema;
-use crate::store::engine::Doing as _;
+use crate::store::engine::transaction::all_or_nothing;
+use crate::store::engine::{Doing as _, is_damage};
 use crate::store::table::archive::Payloads;
 use crate::store::table::log;
+
+pub(super) use intact::fault;
+pub(in crate::store) use intact::{cannot_be_opened, is_damaged_for};
 
 pub(in crate::store) const NAME: &str = "search";
 pub(super) const VERSION: i64 = 1;
 
 /// The name of the index.
-pub(in super::super) const TABLE: &str = "transcript_search";
+pub(in crate::store) const TABLE: &str = "transcript_search";
 
-/// The tables in which the engine stores the index.
-const INTERNAL_TABLES: [&str; 4] = [
-    "transcript_search_config",
-    "transcript_search_data",
-    "transcript_search_docsize",
-    "transcript_search_idx",
+/// The tables in which the engine stores the index, with their columns as the engine writes them.
+///
+/// Source: `sqlite3Fts5CreateTable` and its callers in SQLite's `fts5.c`.
+const INTERNAL_TABLES: [(&str, &str); 4] = [
+    (CONFIG, "(k PRIMARY KEY, v) WITHOUT ROWID"),
+    ("transcript_search_data", "(id INTEGER PRIMARY KEY, block BLOB)"),
+    ("transcript_search_docsize", "(id INTEGER PRIMARY KEY, sz BLOB)"),
+    ("transcript_search_idx", "(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID"),
 ];
+
+/// The internal table of the settings. Without the version in it, the engine cannot even drop the index.
+const CONFIG: &str = "transcript_search_config";
 
 const TABLES: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('transcript_search', \
      'transcript_search_config', 'transcript_search_data', 'transcript_search_docsize', 'transcript_search_idx')";
-const NEWEST: &str = "SELECT max(id) FROM transcript_search_docsize";
+const NEWEST: &str = "SELECT max(id) FROM main.transcript_search_docsize";
+/// Makes the engine write to its tables what it has collected.
+const FLUSH: &str = "SAVEPOINT words; RELEASE words";
 const HAS_TEXT: &str = "SELECT 1 FROM transcript_line WHERE parts <> '[]' AND position <= ?1 LIMIT 1";
 const MAKE_ROWS: &str = "DROP TABLE IF EXISTS temp.transcript_search_row; CREATE TEMP TABLE transcript_search_row (position INTEGER PRIMARY KEY)";
 const ROW: &str = "INSERT OR REPLACE INTO temp.transcript_search_row (position) VALUES (?1)";
 const TOO_MANY: &str = "SELECT count(*), min(id) FROM main.transcript_search_docsize WHERE (?1 IS NULL \
      OR id IN (SELECT position FROM event WHERE conversation = ?1)) AND id NOT IN (SELECT position FROM temp.transcript_search_row)";
+const MADE: &str = "SELECT count(*) FROM temp.transcript_search_row";
 const LACKING: &str = "SELECT count(*), min(position) FROM temp.transcript_search_row \
      WHERE position NOT IN (SELECT id FROM main.transcript_search_docsize)";
 
@@ -61,17 +80,28 @@ const DOING: &str = "indexing the transcript";
 
 /// Returns whether a table of this name is one in which the engine stores the index.
 pub(in super::super) fn is_beneath(table: &str) -> bool {
-    INTERNAL_TABLES.contains(&table)
+    INTERNAL_TABLES.iter().any(|(name, _)| *name == table)
+}
+
+/// Returns the part of the SQL of an internal table that counts: its columns. The engine may quote the name otherwise.
+pub(in super::super) fn columns_beneath(sql: &str) -> &str {
+    sql.find('(').map_or(sql, |at| &sql[at..])
+}
+
+/// Returns whether `sql` gives the table `table` the columns that the engine gives it, if it is an internal table.
+pub(in super::super) fn is_beneath_as_made(table: &str, sql: &str) -> bool {
+    let columns = INTERNAL_TABLES.iter().find(|(name, _)| *name == table);
+    columns.is_none_or(|(_, columns)| columns_beneath(sql) == *columns)
 }
 
 /// Returns the position up to which the index has read. `None` if there was no search yet, if another version made the
-/// index, if it is lost, or if its checkpoint is impossible in this log.
+/// index, if it is lost or the engine cannot open it, or if its checkpoint is impossible in this log.
 pub(in crate::store) fn checkpoint(db: &Connection) -> Result<Option<i64>> {
     let head = log::head(db)?.0.cast_signed();
     let stored = super::stored_checkpoint(db, NAME)?;
     let possible = stored.filter(|(version, position)| *version == VERSION && (0..=head).contains(position));
     match possible {
-        Some((_, position)) if is_whole(db)? => Ok(Some(position)),
+        Some((_, position)) if is_whole(db)? && !cannot_be_opened(db)? => Ok(Some(position)),
         _ => Ok(None),
     }
 }
@@ -90,14 +120,14 @@ fn newest(db: &Connection) -> Result<Option<i64>> {
     db.prepare_cached(NEWEST).and_then(|mut statement| statement.query_row([], |row| row.get(0))).doing(DOING)
 }
 
-/// Returns the checkpoint if the index can continue from there: it has no rows after the checkpoint, and it has rows
-/// before it if there is text before it.
+/// Returns the checkpoint if the index can continue from there: it has no rows after the checkpoint, it has rows before
+/// it if there is text before it, and it has their words.
 fn sound_checkpoint(db: &Connection) -> Result<Option<i64>> {
     let Some(position) = checkpoint(db)? else { return Ok(None) };
     let has_text =
         || db.prepare_cached(HAS_TEXT).and_then(|mut statement| statement.exists([position])).doing(DOING);
     let is_sound = match newest(db)? {
-        Some(newest) => newest <= position,
+        Some(newest) => newest <= position && intact::has_words(db)?,
         None => !has_text()?,
     };
     Ok(Some(position).filter(|_| is_sound))
@@ -126,15 +156,23 @@ pub(in crate::store) fn was_used(db: &Connection) -> Result<bool> {
     Ok(false)
 }
 
-/// Indexes the next events. Returns whether there are more. Starts the index if there is none.
+/// Indexes the next events. Returns whether there are more. Starts the index if there is none, and starts it again if
+/// it is damaged.
 pub(in crate::store) fn step(db: &Connection) -> Result<bool> {
-    let from = match sound_checkpoint(db)? {
-        Some(position) => position,
-        None => {
-            restart(db)?;
-            0
-        }
-    };
+    if let Some(position) = sound_checkpoint(db)?
+        && let Some(more) = attempt(db, |index| advance(db, index, position))?
+    {
+        return Ok(more);
+    }
+    restart(db)?;
+    match attempt(db, |index| advance(db, index, 0))? {
+        Some(more) => Ok(more),
+        None => Err(Error::Corrupt { what: "the search index cannot be written even when it is new".into() }),
+    }
+}
+
+/// Indexes the events of one step after the position `from`. Returns whether there are more.
+fn advance(db: &Connection, index: &Index<'_>, from: i64) -> Result<bool> {
     let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
     let mut rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(DOING)?;
     let (mut reached, mut events, mut bytes) = (from, 0, 0);
@@ -145,9 +183,7 @@ pub(in crate::store) fn step(db: &Connection) -> Result<bool> {
         bytes += payload.len();
         events += 1;
         if let Some(text) = text(log::text(row, 1).doing(DOING)?, &payload) {
-            db.prepare_cached(INSERT)
-                .and_then(|mut statement| statement.execute(params![reached, text]))
-                .doing(DOING)?;
+            index.execute(INSERT, params![reached, text])?;
         }
         if bytes >= STEP_BYTES_MAX {
             break;
@@ -161,19 +197,73 @@ pub(in crate::store) fn step(db: &Connection) -> Result<bool> {
     Ok(more)
 }
 
+/// The index while it is written. It remembers whether the engine found it damaged.
+struct Index<'a> {
+    db: &'a Connection,
+    is_damaged: Cell<bool>,
+}
+
+impl Index<'_> {
+    /// Runs a statement that writes the index.
+    fn execute(&self, sql: &str, parameters: impl Params) -> Result<()> {
+        let done = self.db.prepare_cached(sql).and_then(|mut statement| statement.execute(parameters));
+        self.note(done.map(drop))
+    }
+
+    fn note(&self, done: rusqlite::Result<()>) -> Result<()> {
+        done.doing(DOING).inspect_err(|error| {
+            if is_damage(error) {
+                self.is_damaged.set(true);
+            }
+        })
+    }
+}
+
+/// Runs `work`, which writes the index. `None` if the engine finds the index damaged; then nothing was written.
+fn attempt<T>(db: &Connection, work: impl FnOnce(&Index<'_>) -> Result<T>) -> Result<Option<T>> {
+    let index = Index { db, is_damaged: Cell::new(false) };
+    let done = all_or_nothing(db, || {
+        let value = work(&index)?;
+        // The engine writes the words to its tables here, and not first at the commit, where no damage can be mended.
+        index.note(db.execute_batch(FLUSH))?;
+        Ok(value)
+    });
+    match done {
+        Ok(value) => Ok(Some(value)),
+        // The engine may have undone the whole transaction.
+        Err(_) if index.is_damaged.get() && !db.is_autocommit() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Recreates the index, empty, to start from position 0.
 pub(in crate::store) fn restart(db: &Connection) -> Result<()> {
+    make_again(db)?;
+    restarted(db)
+}
+
+/// Recreates an index that the engine cannot open. It starts from position 0 if it was in use.
+pub(in crate::store) fn mend(db: &Connection) -> Result<()> {
+    let searched = was_used(db)?;
+    make_again(db)?;
+    if searched { restarted(db) } else { Ok(()) }
+}
+
+fn make_again(db: &Connection) -> Result<()> {
+    if cannot_be_opened(db)? {
+        make_droppable(db)?;
+    }
     db.execute_batch(CLEAR).doing(DOING)?;
     drop_beneath(db)?;
     for object in schema::statements(TABLE)? {
         db.execute_batch(&object.sql).doing(DOING)?;
     }
-    restarted(db)
+    Ok(())
 }
 
 /// Drops the remaining internal tables of an index that is gone.
 pub(in super::super) fn drop_beneath(db: &Connection) -> Result<()> {
-    for beneath in INTERNAL_TABLES {
+    for (beneath, _) in INTERNAL_TABLES {
         // With `main`, because an attached file may have tables of the same names.
         db.execute_batch(&format!("DROP TABLE IF EXISTS main.{beneath}")).doing(DOING)?;
     }
@@ -183,7 +273,7 @@ pub(in super::super) fn drop_beneath(db: &Connection) -> Result<()> {
 /// Recreates the settings table of a damaged index. Without it, the engine cannot drop the index.
 pub(in super::super) fn make_droppable(db: &Connection) -> Result<()> {
     db.execute_batch("DROP TABLE IF EXISTS main.transcript_search_config").doing(DOING)?;
-    for settings in schema::wanted()?.iter().filter(|object| object.name == INTERNAL_TABLES[0]) {
+    for settings in schema::wanted()?.iter().filter(|object| object.name == CONFIG) {
         db.execute_batch(&settings.sql).doing(DOING)?;
     }
     db.execute_batch("INSERT INTO transcript_search_config (k, v) VALUES ('version', 4)").doing(DOING)
@@ -196,7 +286,7 @@ pub(in super::super) fn restarted(db: &Connection) -> Result<()> {
 
 /// Removes a conversation from the index. Its events must still be as they were when they were indexed.
 ///
-/// If the index has rows but no usable checkpoint, the whole index is emptied and starts again.
+/// If the index is damaged, or has rows but no usable checkpoint, the whole index is emptied and starts again.
 pub(in crate::store) fn forget(db: &Connection, conversation: i64) -> Result<()> {
     if is_whole(db)? && sound_checkpoint(db)?.is_none() && newest(db)?.is_some() {
         return restart(db);
@@ -213,26 +303,39 @@ pub(in crate::store) fn remember(db: &Connection, conversation: i64) -> Result<(
 
 /// Removes the words of deleted rows for good.
 pub(in crate::store) fn merge(db: &Connection) -> Result<()> {
-    if checkpoint(db)?.is_some() {
-        db.execute(MERGE, []).doing(DOING)?;
+    if checkpoint(db)?.is_none() {
+        return Ok(());
     }
-    Ok(())
+    match attempt(db, |index| index.execute(MERGE, []))? {
+        Some(()) => Ok(()),
+        None => restart(db),
+    }
 }
 
-/// Runs the statement `sql` with the words of each event of a conversation.
+/// Runs the statement `sql` with the words of each event of a conversation. A damaged index starts again instead.
 fn update(db: &Connection, conversation: i64, sql: &str) -> Result<()> {
-    let doing = "updating the search index";
     let Some(position) = checkpoint(db)? else { return Ok(()) };
+    match attempt(db, |index| update_to(db, index, (conversation, position), sql))? {
+        Some(()) => Ok(()),
+        None => restart(db),
+    }
+}
+
+fn update_to(
+    db: &Connection,
+    index: &Index<'_>,
+    (conversation, checkpoint): (i64, i64),
+    sql: &str,
+) -> Result<()> {
+    let doing = "updating the search index";
     let mut statement = db.prepare_cached(EVENTS_OF).doing(doing)?;
-    let mut rows = statement.query(params![conversation, position]).doing(doing)?;
+    let mut rows = statement.query(params![conversation, checkpoint]).doing(doing)?;
     let mut payloads = Payloads::new(db);
     while let Some(row) = rows.next().doing(doing)? {
         let position: i64 = row.get(0).doing(doing)?;
         let payload = payloads.payload(position, log::text(row, 2).doing(doing)?)?;
         if let Some(text) = text(log::text(row, 1).doing(doing)?, &payload) {
-            db.prepare_cached(sql)
-                .and_then(|mut statement| statement.execute(params![position, text]))
-                .doing(doing)?;
+            index.execute(sql, params![position, text])?;
         }
     }
     Ok(())
@@ -243,6 +346,24 @@ fn text(kind: &str, payload: &str) -> Option<String> {
     let text = Line::read(kind, &Object::of(payload)).to_text();
     (!text.is_empty()).then(|| terms::spread(&text))
 }
+
+/// The temporary table of the rows that the index should have.
+const WORDS: Description = Description {
+    name: NAME,
+    version: VERSION,
+    schema: 4,
+    statements: &[],
+    tables: &[Table {
+        name: "transcript_search_row",
+        key: Key::Position,
+        order: None,
+        places: &[],
+        view: TABLE,
+    }],
+    views: &[],
+    check: "SELECT 1 WHERE 0",
+    begin: || Box::new(Words),
+};
 
 /// Collects the rows that the index should have in a temporary table. The index itself has no text to compare.
 pub(super) struct Words;
@@ -255,16 +376,8 @@ impl Words {
 }
 
 impl Projection for Words {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn version(&self) -> i64 {
-        VERSION
-    }
-
-    fn tables(&self) -> &'static [Table] {
-        &[Table { name: "transcript_search_row", key: Key::Position, order: None, places: &[], view: TABLE }]
+    fn description(&self) -> &'static Description {
+        &WORDS
     }
 
     fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
@@ -277,16 +390,21 @@ impl Projection for Words {
     fn flush(&mut self, _db: &Connection) -> Result<()> {
         Ok(())
     }
-
-    fn check(&self) -> &'static str {
-        "SELECT 1 WHERE 0"
-    }
 }
 
 /// The number of extra or missing rows, and the first of their positions.
 pub(super) struct Astray {
     pub rows: u64,
     pub first: Option<i64>,
+}
+
+/// Returns the number of the collected rows.
+pub(super) fn count_made(db: &Connection) -> Result<u64> {
+    let count: i64 = db
+        .prepare_cached(MADE)
+        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+        .doing(DOING)?;
+    Ok(count.cast_unsigned())
 }
 
 /// Compares the index with the collected rows, for one conversation or for all. Returns its extra rows and its missing

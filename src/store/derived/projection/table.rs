@@ -1,6 +1,5 @@
 //! Describes a table of a projection to the rest of the code: how its rows are deleted and ordered, and which events
-//! they come from. Code that works on all projections uses this description, so a new projection needs only one file
-//! and one line.
+//! they come from. Code that works on all projections uses this description, so it has no list of their tables.
 
 use rusqlite::Connection;
 

@@ -4,18 +4,40 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, params};
 
-use super::{Key, LogEvent, Projection, Table};
+use super::{Description, Key, LogEvent, Projection, SqlView, Table};
 use crate::error::Result;
 use crate::event::kind;
 use crate::json::Raw;
 use crate::store::engine::Doing as _;
+use crate::store::table::copied;
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "tasks",
+    version: 2,
+    schema: 4,
+    statements: &[],
+    tables: &[Table {
+        name: "task",
+        key: Key::Conversation,
+        order: Some("conversation, place"),
+        places: &["position"],
+        view: "tasks",
+    }],
+    views: &[SqlView {
+        name: "tasks",
+        row: "a task of the newest list of a conversation",
+        columns: &["conversation_id", "place", "title", "notes", "status", "sequence"],
+    }],
+    check: "SELECT 1 FROM task WHERE position NOT IN (SELECT position FROM event) LIMIT 1",
+    begin: || Box::new(Tasks::default()),
+};
 
 const CLEAR: &str = "DELETE FROM task WHERE conversation = ?1";
 const INSERT: &str = "INSERT INTO task (conversation, place, title, notes, status, position) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 #[derive(Default)]
-pub(super) struct Tasks {
+struct Tasks {
     /// The newest list of each conversation in this step, with the position of its event.
     lists: BTreeMap<i64, (i64, Vec<Task>)>,
 }
@@ -27,22 +49,8 @@ struct Task {
 }
 
 impl Projection for Tasks {
-    fn name(&self) -> &'static str {
-        "tasks"
-    }
-
-    fn version(&self) -> i64 {
-        1
-    }
-
-    fn tables(&self) -> &'static [Table] {
-        &[Table {
-            name: "task",
-            key: Key::Conversation,
-            order: Some("conversation, place"),
-            places: &["position"],
-            view: "tasks",
-        }]
+    fn description(&self) -> &'static Description {
+        &DESCRIPTION
     }
 
     fn apply(&mut self, _db: &Connection, event: &LogEvent<'_>) -> Result<()> {
@@ -82,12 +90,8 @@ impl Projection for Tasks {
         }
         Ok(())
     }
-
-    fn check(&self) -> &'static str {
-        "SELECT 1 FROM task WHERE position NOT IN (SELECT position FROM event) LIMIT 1"
-    }
 }
 
 fn text(task: Raw<'_>, member: &str) -> String {
-    task.get(member).and_then(Raw::as_str).unwrap_or_default().into_owned()
+    copied::text(&task.get(member).and_then(Raw::as_str).unwrap_or_default()).into_owned()
 }

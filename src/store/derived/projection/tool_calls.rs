@@ -9,11 +9,57 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Key, LogEvent, Projection, Table};
+use super::{Description, Key, LogEvent, Projection, SqlView, Table};
 use crate::error::Result;
 use crate::event::kind;
 use crate::json::{Object, Raw};
 use crate::store::engine::Doing as _;
+use crate::store::table::copied;
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: "tool_calls",
+    version: 4,
+    schema: 4,
+    statements: &[],
+    tables: &[Table {
+        name: "tool_call",
+        key: Key::Position,
+        order: Some("position"),
+        places: &["position", "result"],
+        view: "tool_calls",
+    }],
+    views: &[SqlView {
+        name: "tool_calls",
+        row: "a tool call and its result",
+        columns: &[
+            "conversation_id",
+            "sequence",
+            "position",
+            "action_id",
+            "tool",
+            "tool_call_id",
+            "llm_response_id",
+            "command",
+            "path",
+            "arguments",
+            "risk",
+            "outcome",
+            "exit_code",
+            "rejected_by",
+            "rejection_reason",
+            "error",
+            "started_at",
+            "ended_at",
+            "duration_ms",
+            "result_id",
+            "result_sequence",
+            "is_live",
+        ],
+    }],
+    check: "SELECT position FROM event WHERE kind IN ('ActionEvent', 'action') \
+         AND conversation IN (SELECT key FROM conversation) EXCEPT SELECT position FROM tool_call LIMIT 1",
+    begin: || Box::new(ToolCalls::default()),
+};
 
 const INSERT: &str = "INSERT OR REPLACE INTO tool_call (position, conversation, outcome, result, exit_code, risk, path, tool) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
@@ -42,7 +88,7 @@ const V0_NOT_TOOLS: &[&str] = &[
 ];
 
 #[derive(Default)]
-pub(super) struct ToolCalls {
+struct ToolCalls {
     /// The calls of this step, in order. They are written at its end, with their answers so far.
     calls: Vec<Call>,
     by_action: HashMap<(i64, String), usize>,
@@ -73,22 +119,8 @@ struct Answer {
 }
 
 impl Projection for ToolCalls {
-    fn name(&self) -> &'static str {
-        "tool_calls"
-    }
-
-    fn version(&self) -> i64 {
-        3
-    }
-
-    fn tables(&self) -> &'static [Table] {
-        &[Table {
-            name: "tool_call",
-            key: Key::Position,
-            order: Some("position"),
-            places: &["position", "result"],
-            view: "tool_calls",
-        }]
+    fn description(&self) -> &'static Description {
+        &DESCRIPTION
     }
 
     fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
@@ -162,11 +194,6 @@ impl Projection for ToolCalls {
         }
         Ok(())
     }
-
-    fn check(&self) -> &'static str {
-        "SELECT position FROM event WHERE kind IN ('ActionEvent', 'action') \
-         AND conversation IN (SELECT key FROM conversation) EXCEPT SELECT position FROM tool_call LIMIT 1"
-    }
 }
 
 impl ToolCalls {
@@ -179,7 +206,7 @@ impl ToolCalls {
             position: event.position,
             conversation: event.conversation,
             tool_call_id: event.tool_call_id.map(str::to_owned),
-            risk: event.members.text("security_risk").map(Into::into),
+            risk: event.members.text("security_risk").map(|risk| copied::text(&risk).into_owned()),
             tool: tool(event),
             path: path.filter(|path| path.len() <= 4096).map(Into::into),
             answer,
@@ -261,7 +288,7 @@ fn tool(event: &LogEvent<'_>) -> String {
     if let Some(name) = event.tool_name {
         return name.to_owned();
     }
-    let tool_kind = event.members.text("tool_kind").map(Into::into);
+    let tool_kind = event.members.text("tool_kind").map(|kind| copied::text(&kind).into_owned());
     tool_kind.unwrap_or_else(|| event.kind.strip_prefix("action:").unwrap_or_default().to_owned())
 }
 

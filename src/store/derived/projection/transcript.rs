@@ -5,32 +5,50 @@ use std::fmt::Write as _;
 
 use rusqlite::{Connection, params};
 
-use super::{Key, LogEvent, Projection, Table};
+use super::{Description, Key, LogEvent, Projection, SqlView, Table};
 use crate::error::Result;
 use crate::event::transcript::Line;
 use crate::store::engine::Doing as _;
 
+pub(super) const DESCRIPTION: Description = Description {
+    name: "transcript",
+    version: 1,
+    schema: 4,
+    statements: &[],
+    tables: &[Table {
+        name: "transcript_line",
+        key: Key::Position,
+        order: Some("position"),
+        places: &["position"],
+        view: "transcript",
+    }],
+    views: &[SqlView {
+        name: "transcript",
+        row: "an event as a person reads it",
+        columns: &[
+            "conversation_id",
+            "sequence",
+            "position",
+            "event_id",
+            "timestamp",
+            "kind",
+            "role",
+            "tool",
+            "text",
+        ],
+    }],
+    check: "SELECT position FROM event WHERE conversation IN (SELECT key FROM conversation) \
+         EXCEPT SELECT position FROM transcript_line LIMIT 1",
+    begin: || Box::new(Transcript),
+};
+
 const INSERT: &str = "INSERT OR REPLACE INTO transcript_line (position, role, parts) VALUES (?1, ?2, ?3)";
 
-pub(super) struct Transcript;
+struct Transcript;
 
 impl Projection for Transcript {
-    fn name(&self) -> &'static str {
-        "transcript"
-    }
-
-    fn version(&self) -> i64 {
-        1
-    }
-
-    fn tables(&self) -> &'static [Table] {
-        &[Table {
-            name: "transcript_line",
-            key: Key::Position,
-            order: Some("position"),
-            places: &["position"],
-            view: "transcript",
-        }]
+    fn description(&self) -> &'static Description {
+        &DESCRIPTION
     }
 
     fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
@@ -49,10 +67,5 @@ impl Projection for Transcript {
 
     fn flush(&mut self, _db: &Connection) -> Result<()> {
         Ok(())
-    }
-
-    fn check(&self) -> &'static str {
-        "SELECT position FROM event WHERE conversation IN (SELECT key FROM conversation) \
-         EXCEPT SELECT position FROM transcript_line LIMIT 1"
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Key, LogEvent, Projection, Table};
+use super::{Description, Key, LogEvent, Projection, SqlView, Table};
 use crate::error::{Error, Result};
 use crate::event::foreign::ForeignUsage;
 use crate::event::kind;
@@ -18,7 +18,36 @@ use crate::ids::Timestamp;
 use crate::json::{Object, Raw};
 use crate::store::engine::Doing as _;
 use crate::store::table::archive::Payloads;
-use crate::store::table::{base_state, log};
+use crate::store::table::{base_state, copied, log};
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: NAME,
+    version: 4,
+    schema: 4,
+    statements: &[],
+    tables: TABLES,
+    views: &[SqlView {
+        name: "usage",
+        row: "tokens and cost, to be summed",
+        columns: &[
+            "conversation_id",
+            "usage_id",
+            "model",
+            "response_id",
+            "sequence",
+            "at",
+            "prompt_tokens",
+            "completion_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
+            "reasoning_tokens",
+            "cost",
+            "latency_seconds",
+        ],
+    }],
+    check: "SELECT 1 FROM usage_entry WHERE prompt_tokens < 0 OR completion_tokens < 0 LIMIT 1",
+    begin: || Box::new(Usage::default()),
+};
 
 const TABLES: &[Table] = &[
     Table {
@@ -67,7 +96,7 @@ pub(super) const NAME: &str = "usage";
 const DOING: &str = "projecting usage";
 
 #[derive(Default)]
-pub(super) struct Usage {
+struct Usage {
     /// The newest figures of this step, each with the position of its event.
     totals: BTreeMap<(i64, String), (Figures, i64)>,
 }
@@ -143,16 +172,8 @@ struct Entry<'a> {
 }
 
 impl Projection for Usage {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn version(&self) -> i64 {
-        3
-    }
-
-    fn tables(&self) -> &'static [Table] {
-        TABLES
+    fn description(&self) -> &'static Description {
+        &DESCRIPTION
     }
 
     fn restarted(&self, db: &Connection) -> Result<()> {
@@ -185,14 +206,12 @@ impl Projection for Usage {
                 at
             ]);
             db.prepare_cached(SAVE_TOTAL)
-                .and_then(|mut s| s.execute(params![conversation, usage_id, figures.to_string()]))
+                .and_then(|mut s| {
+                    s.execute(params![conversation, copied::text(&usage_id), figures.to_string()])
+                })
                 .doing(DOING)?;
         }
         Ok(())
-    }
-
-    fn check(&self) -> &'static str {
-        "SELECT 1 FROM usage_entry WHERE prompt_tokens < 0 OR completion_tokens < 0 LIMIT 1"
     }
 }
 
@@ -271,7 +290,9 @@ impl Usage {
         }
         let stored: Option<String> = db
             .prepare_cached(TOTAL)
-            .and_then(|mut s| s.query_row(params![conversation, usage_id], |row| row.get(0)).optional())
+            .and_then(|mut s| {
+                s.query_row(params![conversation, copied::text(usage_id)], |row| row.get(0)).optional()
+            })
             .doing(DOING)?;
         let Some(stored) = stored else { return Ok(Figures::default()) };
         let read = serde_json::from_str::<(i64, i64, i64, i64, i64, f64, i64)>(&stored);
@@ -424,9 +445,9 @@ fn insert(db: &Connection, conversation: i64, entry: &Entry<'_>) -> Result<()> {
         .and_then(|mut statement| {
             statement.execute(params![
                 conversation,
-                entry.usage_id,
-                entry.model,
-                entry.response_id,
+                copied::text(entry.usage_id),
+                copied::text(entry.model),
+                entry.response_id.map(copied::text),
                 entry.position,
                 entry.at.map(|at| at.0),
                 figures.prompt,

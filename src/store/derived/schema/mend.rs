@@ -15,7 +15,8 @@ const DOING: &str = "making derived objects again";
 /// The objects that were recreated, in words.
 type Made = Vec<String>;
 
-/// Recreates every derived object that is missing or altered. Guards and other programs' objects stay.
+/// Recreates every derived object that is missing or altered. Guards and other programs' objects stay, except unique
+/// indexes on derived tables: they are dropped, and their tables are filled again.
 ///
 /// Recreated tables are empty. The next step fills them.
 ///
@@ -32,12 +33,18 @@ pub(in crate::store) fn mend(db: &Connection) -> Result<Made> {
         .filter_map(|difference| wanted.iter().find(|object| object.id() == difference.object.id()))
         .map(|object| object.name.as_str())
         .collect();
-    if again.is_empty() {
+    let in_the_way: Vec<&Object> = differences
+        .iter()
+        .filter(|difference| difference.is_mendable() && difference.object.keeps_rows_out())
+        .map(|difference| &difference.object)
+        .collect();
+    if again.is_empty() && in_the_way.is_empty() {
         return Ok(Vec::new());
     }
     let is_search = |name: &str| name == projection::search::TABLE || projection::search::is_beneath(name);
-    let searched = again.iter().any(|name| is_search(name)) && projection::search::was_used(db)?;
-    if again.iter().any(|name| is_search(name)) {
+    let searches = again.iter().copied().chain(in_the_way.iter().map(|index| &*index.table)).any(is_search);
+    let searched = searches && projection::search::was_used(db)?;
+    if searches {
         // The engine creates and drops the tables of the search index together.
         again.extend(wanted.iter().map(|object| object.name.as_str()).filter(|name| is_search(name)));
     }
@@ -51,11 +58,19 @@ pub(in crate::store) fn mend(db: &Connection) -> Result<Made> {
     again.extend(
         with_table.filter(|object| tables.contains(&&*object.table)).map(|object| object.name.as_str()),
     );
+    in_the_way.iter().try_for_each(|index| drop_object(db, index))?;
     let mut work = Work { db, found: &found, wanted, foreign: Vec::new() };
     work.clear(&again)?;
     let mut made = work.make(&again)?;
-    projection::remade(db, &tables, searched)?;
+    // The rows of these tables may have been replaced or rejected.
+    let filled = in_the_way.iter().map(|index| &*index.table);
+    projection::remade(db, &tables.iter().copied().chain(filled).collect::<Vec<_>>(), searched)?;
     made.extend(work.restore_foreign());
+    made.extend(
+        in_the_way.iter().map(|index| {
+            format!("table {} without another program's unique index {}", index.table, index.name)
+        }),
+    );
     Ok(made)
 }
 
@@ -132,6 +147,7 @@ impl<'a> Work<'a> {
             self.foreign.extend(found.iter().filter(|other| {
                 matches!(other.kind, ObjectKind::Trigger | ObjectKind::Index)
                     && other.name != object.name
+                    && !other.keeps_rows_out()
                     && other.table.eq_ignore_ascii_case(&object.name)
                     && !self.wanted.iter().any(|wanted| wanted.id() == other.id())
             }));

@@ -6,32 +6,34 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::mend::{drop_object, refuse_lost_truth};
 use super::{Object, ObjectKind, State, compare, read, wanted};
 use crate::error::{Error, Result};
-use crate::store::derived::{migration, projection};
+use crate::store::derived::projection;
 use crate::store::engine::Doing as _;
 
 const DOING: &str = "upgrading the schema";
 
-/// Recreates missing and altered derived objects of the first `schema` migrations: tables, indexes and views.
+/// Recreates missing and altered derived objects: tables, indexes and views. `then` has the objects of a fresh file of
+/// the older schema.
 ///
-/// Recreated tables are empty; then every projection starts from position 0. The search index is recreated later, after
-/// the upgrade.
+/// Another program's unique index on a derived table is dropped. Recreated tables are empty. After either, every
+/// projection starts from position 0. The search index is recreated later, after the upgrade.
 ///
 /// # Errors
 /// [`Error::LostTable`] if a table is lost that cannot be recreated. [`Error::NameTaken`] if another program's object
 /// has a name that Annals needs. Then nothing was changed.
-pub(in super::super) fn make_whole(db: &Connection, schema: u32) -> Result<()> {
-    let then = read(&migration::open_fresh_at(schema)?)?;
+pub(in super::super) fn make_whole(db: &Connection, then: &[Object]) -> Result<()> {
     let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate).doing(DOING)?;
     let found = read(&transaction)?;
-    refuse_taken_names(&then, &found)?;
-    let differences = compare(&then, &found);
+    refuse_taken_names(then, &found)?;
+    let differences = compare(then, &found);
     refuse_lost_truth(&differences)?;
     let is_search = |name: &str| name == projection::search::TABLE || projection::search::is_beneath(name);
-    let lost: Vec<&Object> = differences
+    let mut lost: Vec<&Object> = differences
         .iter()
         .filter(|difference| difference.is_mendable() && !is_search(&difference.object.name))
         .map(|difference| &difference.object)
         .collect();
+    // A dropped table takes its indexes along, so they are dropped first.
+    lost.sort_by_key(|object| !object.keeps_rows_out());
     if lost.is_empty() {
         return Ok(());
     }
@@ -50,7 +52,7 @@ pub(in super::super) fn make_whole(db: &Connection, schema: u32) -> Result<()> {
             transaction.execute_batch(&object.sql).doing(DOING)?;
         }
     }
-    if lost.iter().any(|object| object.kind == ObjectKind::Table) {
+    if lost.iter().any(|object| object.kind == ObjectKind::Table || object.keeps_rows_out()) {
         projection::forget_all(&transaction)?;
     }
     transaction.commit().doing(DOING)

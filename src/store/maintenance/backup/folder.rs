@@ -25,6 +25,7 @@ const PART: &str = ".part.db";
 
 /// A file of a folder of backups.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BackupFile {
     /// The file's number in the folder, 1-based.
     pub number: u64,

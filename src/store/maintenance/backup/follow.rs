@@ -52,6 +52,7 @@ pub struct BackupFolder {
 
 /// The result of one backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BackupStep {
     /// The file that was written or brought up to date.
     pub path: PathBuf,

@@ -124,6 +124,7 @@ impl Verification {
 
 /// The progress of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VerifyProgress {
     /// Events checked so far.
     pub events: u64,

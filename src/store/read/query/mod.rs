@@ -107,7 +107,7 @@ pub struct SqlQuery<'a> {
     pub limits: SqlLimits,
 }
 
-/// Why an answer is incomplete.
+/// Why an answer may be incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Truncation {
     /// There were more rows than [`SqlLimits::rows_max`].
@@ -116,16 +116,20 @@ pub enum Truncation {
     Bytes,
     /// There were more rows than the question itself allows, such as a report with its parameter `limit`.
     Limit,
+    /// The store is read-only, and the derived tables that the query reads have not read the whole log. What the newest
+    /// events say is missing.
+    Behind,
 }
 
 impl Truncation {
-    /// Returns the limit's name: `rows`, `bytes` or `limit`.
+    /// Returns its name: `rows`, `bytes` or `limit`, or `behind`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Rows => "rows",
             Self::Bytes => "bytes",
             Self::Limit => "limit",
+            Self::Behind => "behind",
         }
     }
 }
@@ -137,7 +141,7 @@ pub struct SqlAnswer {
     pub columns: Vec<String>,
     /// A value for each column, in each row.
     pub rows: Vec<Vec<SqlValue>>,
-    /// Why rows are missing. `None` if the answer is complete.
+    /// Why rows may be missing. `None` if the answer is complete.
     pub truncated: Option<Truncation>,
 }
 
@@ -145,7 +149,8 @@ impl Store {
     /// Runs one SELECT over the documented [`VIEWS`].
     ///
     /// The query reads one snapshot, on a connection of its own. It cannot change anything and reads only what the
-    /// views show. Before it, the projections are brought up to date if the store is writable.
+    /// views show. Before it, the projections are brought up to date if the store is writable. If it is not, an answer
+    /// from tables that lag is marked with [`Truncation::Behind`].
     ///
     /// ```
     /// use annals::store::{SqlLimits, SqlQuery, SqlValue};

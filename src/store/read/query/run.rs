@@ -1,7 +1,10 @@
 //! Runs an admitted statement within its limits.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rusqlite::hooks::{AuthAction, AuthContext};
 use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
@@ -10,6 +13,7 @@ use super::admission::{self, Door};
 use super::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Truncation, cost, functions, teach};
 use crate::error::{Error, Result};
 use crate::store::Store;
+use crate::store::derived::projection;
 use crate::store::engine::heap::{self, Bounds, Meter, Why};
 use crate::store::engine::{self, Doing as _};
 use crate::store::file::database;
@@ -79,21 +83,37 @@ pub(super) fn run(
     }
     // The archives and the views are read from one snapshot.
     db.execute_batch("BEGIN").doing(DOING)?;
+    let is_behind = store.is_read_only() && projection::lags(&db)?;
     archive::show_whole(&db)?;
     let modules = admission::modules(&db)?;
     admission::confine(&db, limits.value_bytes_max)?;
     functions::replace_slow_ones(&db, limits.value_bytes_max)?;
-    let (authorize, refused) = admission::authorizer(Door::File, modules);
-    db.authorizer(Some(authorize)).doing(DOING)?;
+    let (mut authorize, refused) = admission::authorizer(Door::File, modules);
+    let reads_derived = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&reads_derived);
+    let note_and_authorize = move |context: AuthContext<'_>| {
+        if let AuthAction::Read { table_name, .. } = context.action
+            && projection::owns(table_name)
+        {
+            seen.store(true, Ordering::Relaxed);
+        }
+        authorize(context)
+    };
+    db.authorizer(Some(note_and_authorize)).doing(DOING)?;
     let meter = watch(&db, Bounds { deadline, memory_bytes_max: limits.memory_bytes_max })?;
     let mut value_bytes_max = limits.value_bytes_max;
-    answer(&db, query, values, &meter, &mut value_bytes_max).map_err(|failure| match failure {
+    let found = answer(&db, query, values, &meter, &mut value_bytes_max);
+    let mut found = found.map_err(|failure| match failure {
         Failure::Engine(error) => {
             let limits = SqlLimits { value_bytes_max, ..limits };
             explain(query.sql, error, meter.why(), limits, refused.try_iter().next())
         }
         Failure::Ours(error) => error,
-    })
+    })?;
+    if is_behind && found.truncated.is_none() && reads_derived.load(Ordering::Relaxed) {
+        found.truncated = Some(Truncation::Behind);
+    }
+    Ok(found)
 }
 
 /// Makes the engine check the clock and the memory.

@@ -1,18 +1,51 @@
 //! The views that a query may name, with their columns: the documented views of `docs/format.md` as a constant.
+//!
+//! The description of a projection has the projection's own views. The others are listed here, also those that combine
+//! several projections.
 
-/// A documented view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SqlView {
-    /// Its name.
-    pub name: &'static str,
-    /// What one row describes.
-    pub row: &'static str,
-    /// Its columns, in order.
-    pub columns: &'static [&'static str],
-}
+use crate::store::derived::projection::PROJECTIONS;
+pub use crate::store::derived::projection::SqlView;
 
 /// Every documented view, in the order of `docs/format.md`.
-pub const VIEWS: &[SqlView] = &[
+pub const VIEWS: &[SqlView] = &joined();
+
+/// The number of documented views.
+const COUNT: usize = {
+    let mut count = OF_THE_LOG.len() + OTHERS.len();
+    let mut next = 0;
+    while next < PROJECTIONS.len() {
+        count += PROJECTIONS[next].views.len();
+        next += 1;
+    }
+    count
+};
+
+/// Joins the views of the log, those of the projections, and the others.
+const fn joined() -> [SqlView; COUNT] {
+    let mut views = [OF_THE_LOG[0]; COUNT];
+    let mut end = put(&mut views, 0, OF_THE_LOG);
+    let mut next = 0;
+    while next < PROJECTIONS.len() {
+        end = put(&mut views, end, PROJECTIONS[next].views);
+        next += 1;
+    }
+    end = put(&mut views, end, OTHERS);
+    assert!(end == COUNT, "every place has a view");
+    views
+}
+
+/// Copies `more` into `views`, beginning at `from`. Returns the place after the last one.
+const fn put(views: &mut [SqlView; COUNT], from: usize, more: &[SqlView]) -> usize {
+    let mut next = 0;
+    while next < more.len() {
+        views[from + next] = more[next];
+        next += 1;
+    }
+    from + more.len()
+}
+
+/// The views before those of the projections.
+const OF_THE_LOG: &[SqlView] = &[
     SqlView {
         name: "conversations",
         row: "a conversation",
@@ -79,73 +112,10 @@ pub const VIEWS: &[SqlView] = &[
         row: "an event on the path from HEAD to its root",
         columns: &["conversation_id", "steps_to_leaf", "sequence", "position", "event_id", "kind"],
     },
-    SqlView {
-        name: "transcript",
-        row: "an event as a person reads it",
-        columns: &[
-            "conversation_id",
-            "sequence",
-            "position",
-            "event_id",
-            "timestamp",
-            "kind",
-            "role",
-            "tool",
-            "text",
-        ],
-    },
-    SqlView {
-        name: "tool_calls",
-        row: "a tool call and its result",
-        columns: &[
-            "conversation_id",
-            "sequence",
-            "position",
-            "action_id",
-            "tool",
-            "tool_call_id",
-            "llm_response_id",
-            "command",
-            "path",
-            "arguments",
-            "risk",
-            "outcome",
-            "exit_code",
-            "rejected_by",
-            "rejection_reason",
-            "error",
-            "started_at",
-            "ended_at",
-            "duration_ms",
-            "result_id",
-            "result_sequence",
-            "is_live",
-        ],
-    },
-    SqlView {
-        name: "usage",
-        row: "tokens and cost, to be summed",
-        columns: &[
-            "conversation_id",
-            "usage_id",
-            "model",
-            "response_id",
-            "sequence",
-            "at",
-            "prompt_tokens",
-            "completion_tokens",
-            "cache_read_tokens",
-            "cache_write_tokens",
-            "reasoning_tokens",
-            "cost",
-            "latency_seconds",
-        ],
-    },
-    SqlView {
-        name: "tasks",
-        row: "a task of the newest list of a conversation",
-        columns: &["conversation_id", "place", "title", "notes", "status", "sequence"],
-    },
+];
+
+/// The views after those of the projections.
+const OTHERS: &[SqlView] = &[
     SqlView {
         name: "base_states",
         row: "the base state of a conversation",
@@ -367,16 +337,37 @@ mod tests {
     fn the_list_is_what_the_file_has() {
         let place = Place::Memory("views".into());
         let db = database::open_writer(&place, &Options::default()).unwrap();
-        let mut statement =
-            db.prepare("SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY name").unwrap();
-        let stored: Vec<String> =
+        let mut statement = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'view'").unwrap();
+        let mut stored: Vec<String> =
             statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
+        let unknown: Vec<&String> = stored.iter().filter(|name| view(name).is_none()).collect();
+        assert!(
+            unknown.is_empty(),
+            "{unknown:?}: a projection's view belongs in its description, any other view in OTHERS of views.rs"
+        );
         let mut listed: Vec<&str> = VIEWS.iter().map(|view| view.name).collect();
         listed.sort_unstable();
+        stored.sort_unstable();
         assert_eq!(stored, listed);
         for view in VIEWS {
             let statement = db.prepare(&format!("SELECT * FROM {}", view.name)).unwrap();
             assert_eq!(statement.column_names(), view.columns, "{}", view.name);
         }
+    }
+
+    #[test]
+    fn the_documentation_lists_the_views() {
+        let document = include_str!("../../../../docs/query.md");
+        let section = document.split("\n## ").find(|section| section.starts_with("The views")).unwrap();
+        let table = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+        let documented: Vec<&str> = table.take_while(|line| line.starts_with('|')).collect();
+        let row = |view: &SqlView| {
+            let columns: Vec<String> = view.columns.iter().map(|column| format!("`{column}`")).collect();
+            format!("| `{}` | {} | {} |", view.name, view.row, columns.join(", "))
+        };
+        let wanted: Vec<String> = VIEWS.iter().map(row).collect();
+        let missing: Vec<&String> = wanted.iter().filter(|row| !documented.contains(&row.as_str())).collect();
+        assert!(missing.is_empty(), "docs/query.md lacks {missing:#?}");
+        assert_eq!(documented, wanted, "docs/query.md has another order, or a row too many");
     }
 }

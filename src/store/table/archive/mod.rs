@@ -75,6 +75,7 @@ pub struct Archived {
 
 /// The progress of archiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ArchiveProgress {
     /// The number of conversations archived so far.
     pub conversations: u64,

@@ -9,6 +9,7 @@ use crate::json::{Object, Raw};
 use crate::state::base::{BaseDocument, FieldChange};
 use crate::store::engine::Doing as _;
 use crate::store::table::catalogue::Entry;
+use crate::store::table::copied;
 
 const HISTORY: &str = "SELECT count(DISTINCT version), coalesce(max(version), 0), \
      min(CASE WHEN sequence NOT BETWEEN -1 AND ?2 - 1 THEN version END) \
@@ -85,12 +86,13 @@ fn changes_of(db: &Connection, key: i64, version: i64) -> Result<Vec<FieldChange
         .doing("reading the history of a base state")
 }
 
-/// Returns the status in the base state. `None` if it has no status or if there is no base state.
+/// Returns the status that the catalogue shows for the base state. `None` if it has no status or if there is no base
+/// state.
 pub(in crate::store) fn told_status(db: &Connection, key: i64) -> Result<Option<String>> {
     let document = stored_document(db, key)?;
     Ok(document.and_then(|document| {
         let status = document.field("execution_status")?;
-        Some(status.as_text().map_or_else(|| "idle".to_owned(), std::borrow::Cow::into_owned))
+        Some(copied::status(Some(status)).into_owned())
     }))
 }
 

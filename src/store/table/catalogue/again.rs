@@ -1,8 +1,8 @@
 //! Compares a row with the one that its events give, and rebuilds it from them.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
-use super::{Entry, FORGET, SAVE_TIMES, set};
+use super::{Entry, FORGET, SAVE_TIMES, set, value};
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::state::ExecutionStatus;
@@ -43,20 +43,30 @@ impl Entry {
             has_base_state: false,
             action_count: 0,
             observation_count: 0,
+            unreadable: None,
         }
     }
 
-    /// Returns the first column of this stored row that differs from `replayed` and `known`. HEAD is not compared.
+    /// Returns the first column of this stored row that differs from `replayed` and `known`. An unreadable value
+    /// differs. HEAD is not compared.
     pub(in crate::store) fn first_difference(
         &self,
         db: &Connection,
         replayed: &Self,
         known: &Told,
     ) -> Result<Option<&'static str>> {
-        let (first_message, last_timestamp, updated_at): (Option<String>, Option<String>, i64) = db
+        let rest = |row: &Row<'_>| {
+            let first_message = value::is(row, 0, replayed.first_message.as_deref())?;
+            let last_timestamp = value::is(row, 1, replayed.last_timestamp.as_deref())?;
+            Ok((first_message, last_timestamp, row.get(2)?))
+        };
+        let (first_message, last_timestamp, updated_at): (bool, bool, i64) = db
             .prepare_cached(REST)
-            .and_then(|mut s| s.query_row([self.key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
+            .and_then(|mut statement| statement.query_row([self.key], rest))
             .doing("reading a conversation's row")?;
+        if let Some(column) = self.unreadable {
+            return Ok(Some(column));
+        }
         let updated = replayed.updated_at.map_or(updated_at, |time| time.0);
         let minute = replayed.updated_at.map_or(0, |time| time.0.div_euclid(60_000_000));
         let status = match (&known.status, self.has_base_state) {
@@ -68,9 +78,9 @@ impl Entry {
             ("payload_bytes", self.payload_bytes == replayed.payload_bytes),
             ("action_count", self.action_count == replayed.action_count),
             ("observation_count", self.observation_count == replayed.observation_count),
-            ("first_message", first_message == replayed.first_message),
+            ("first_message", first_message),
             ("first_timestamp", self.first_timestamp == replayed.first_timestamp),
-            ("last_timestamp", last_timestamp == replayed.last_timestamp),
+            ("last_timestamp", last_timestamp),
             ("created_at", known.imported || self.created_at == replayed.created_at),
             ("updated_at", updated_at == updated),
             ("updated_minute", self.updated_minute == minute),
@@ -95,8 +105,10 @@ pub(in crate::store) fn put_back(
     }
     match status {
         Some(status) => replayed.status = status,
-        // If the base state was cut off, too, the status comes from the events.
-        None if base_state::version(db, stored.key)?.is_some() => replayed.status.clone_from(&stored.status),
+        // If the base state was cut off, too, or the status cannot be read, the status comes from the events.
+        None if stored.unreadable != Some("status") && base_state::version(db, stored.key)?.is_some() => {
+            replayed.status.clone_from(&stored.status);
+        }
         None => {}
     }
     set(db, FORGET, [stored.key])?;

@@ -83,6 +83,7 @@ impl Change {
 
 /// The end of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChainEnd {
     /// The number of links, which is the number of the last link.
     pub count: u64,

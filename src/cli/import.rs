@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::print::{Output, bytes, count, one_line, plural, row, table};
 use super::{DONE, FAILED, Place, REFUSED};
 use crate::error::{Error, Result};
-use crate::event::foreign::ForeignFormat;
 use crate::ids::ConversationId;
-use crate::transfer::{self, ImportOptions, ImportReport, ImportStatus, Importer};
+use crate::transfer::{ImportOptions, ImportReport, ImportStatus, Importer, SourceFormat};
 
 /// The maximum number of problems to print for one conversation. `show` prints all of them.
 const PROBLEMS_SHOWN: usize = 3;
@@ -51,30 +51,13 @@ pub(super) struct Arguments {
     pub format: Option<SourceFormat>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum SourceFormat {
-    /// Conversations of any age, JSON lines and arrays of events
-    Openhands,
-    /// Session files of Claude Code
-    ClaudeCode,
-    /// Session files of Codex
-    Codex,
-    /// Checkpoints in SQLite
-    Langgraph,
-    /// Sessions of the OpenAI Agents SDK in SQLite
-    OpenaiAgents,
-}
+impl ValueEnum for SourceFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
 
-impl Arguments {
-    fn format(&self) -> Option<transfer::SourceFormat> {
-        use transfer::SourceFormat::{Foreign, OpenHands};
-        self.format.map(|format| match format {
-            SourceFormat::Openhands => OpenHands,
-            SourceFormat::ClaudeCode => Foreign(ForeignFormat::ClaudeCode),
-            SourceFormat::Codex => Foreign(ForeignFormat::Codex),
-            SourceFormat::Langgraph => Foreign(ForeignFormat::LangGraph),
-            SourceFormat::OpenaiAgents => Foreign(ForeignFormat::OpenAiAgents),
-        })
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.as_str()).help(self.description()))
     }
 }
 
@@ -89,7 +72,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         id,
         accept_changed_files: command.accept_changed_files,
         accept_erased: command.accept_erased,
-        format: command.format(),
+        format: command.format,
     };
     let mut importer = Importer::new(&store, options);
     let started = Instant::now();

@@ -23,6 +23,7 @@ pub enum Unfamiliar {
 /// Why a payload is not an event: the place, and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{what}", if path.is_empty() { String::new() } else { format!("{path}: ") })]
+#[non_exhaustive]
 pub struct DecodeError {
     /// The path of the member from the event on: `tool_call.name`, `observation.content[2].text`. Empty for the event
     /// itself.

@@ -11,44 +11,59 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Event, Extra};
+use super::{Event, Extra, inert};
 use crate::chain::Digest;
 use crate::json::{Object, Out, Raw};
 
-/// The log format of another program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ForeignFormat {
+/// Makes [`ForeignFormat`] from the list of the formats: `Variant = "name"`, each with its doc comment.
+macro_rules! formats {
+    ($( $(#[$meta:meta])* $variant:ident = $name:literal ),* $(,)?) => {
+        /// The log format of another program.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum ForeignFormat {
+            $( $(#[$meta])* $variant, )*
+        }
+
+        impl ForeignFormat {
+            /// All formats, in the order of their precedence.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The name in events, SQL, JSON and on the command line.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $name, )*
+                }
+            }
+        }
+    };
+}
+
+// A format has one line here. The compiler then asks for its importer: `src/transfer/foreign/importer.rs`.
+formats! {
     /// Claude Code's session files: `~/.claude/projects/*/*.jsonl`.
-    ClaudeCode,
+    ClaudeCode = "claude-code",
     /// Codex's session files: `~/.codex/sessions/**/rollout-*.jsonl`.
-    Codex,
+    Codex = "codex",
     /// LangGraph's checkpoints in SQLite.
-    LangGraph,
+    LangGraph = "langgraph",
     /// The OpenAI Agents SDK's sessions in SQLite.
-    OpenAiAgents,
+    OpenAiAgents = "openai-agents",
 }
 
 /// A text that names no format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a format; the formats are claude-code, codex, langgraph, openai-agents")]
+#[error("{text:?} is not a format; the formats are {}", ForeignFormat::names())]
+#[non_exhaustive]
 pub struct UnknownFormat {
     /// The text.
     pub text: String,
 }
 
 impl ForeignFormat {
-    /// All formats.
-    pub const ALL: [Self; 4] = [Self::ClaudeCode, Self::Codex, Self::LangGraph, Self::OpenAiAgents];
-
-    /// The name in events, SQL, JSON and on the command line.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-code",
-            Self::Codex => "codex",
-            Self::LangGraph => "langgraph",
-            Self::OpenAiAgents => "openai-agents",
-        }
+    /// Returns the names of all formats, separated by commas.
+    fn names() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
     }
 
     /// The format that a kind such as `claude-code:progress` names. `None` if it names no format.
@@ -109,6 +124,7 @@ pub struct ForeignUsage {
 
 /// Where an event came from.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Provenance<'a> {
     /// The format.
     pub format: ForeignFormat,
@@ -219,13 +235,7 @@ impl Event {
             | Self::ConversationError(_)
             | Self::Pause(_)
             | Self::Interrupt(_)
-            | Self::SecurityAnalysis(_)
-            | Self::Hook(_)
-            | Self::Token(_)
-            | Self::CompletionLog(_)
-            | Self::StreamingDelta(_)
-            | Self::AcpToolCall(_)
-            | Self::ServerError(_)
+            | inert!()
             | Self::Unknown(_) => None,
         }?;
         ForeignUsage::of(provenance)
@@ -339,5 +349,9 @@ mod tests {
         assert_eq!(Provenance::of(&Object::of(r#"{"provenance":{"format":"codex"}}"#)), None);
         assert_eq!(ForeignFormat::of_kind("codex:turn_context"), Some(ForeignFormat::Codex));
         assert_eq!(ForeignFormat::of_kind("action:run"), None);
+        assert_eq!(
+            "odd".parse::<ForeignFormat>().unwrap_err().to_string(),
+            "\"odd\" is not a format; the formats are claude-code, codex, langgraph, openai-agents"
+        );
     }
 }

@@ -2,20 +2,21 @@
 
 use std::collections::HashMap;
 
+use super::pages::Pages;
 use crate::error::Result;
 use crate::event::NewEvent;
 use crate::ids::{ConversationId, Sequence};
-use crate::store::{ArrivingFile, Attachment, EventQuery, Store, StoredEvent};
+use crate::store::{ArrivingFile, Attachment, Problem, Store, StoredEvent};
 
-/// The number of events that are held in memory at a time.
-const PAGE: usize = 100;
+/// What is done about a conversation that differs from the stored one.
+pub(super) const CONFLICT: &str = "left as stored; import it under another id with --as to have both";
+
+/// What the administrative log says if changed files were accepted.
+pub(super) const CHANGED_FILES: &str = "changed files";
 
 /// The stored events of a conversation, in order.
 pub(super) struct Stored<'a> {
-    store: &'a Store,
-    conversation: &'a ConversationId,
-    page: std::vec::IntoIter<StoredEvent>,
-    next: Option<Sequence>,
+    events: Pages<'a>,
     /// The number of events that were matched.
     pub matched: u64,
 }
@@ -31,42 +32,26 @@ pub(super) enum Match {
 }
 
 impl<'a> Stored<'a> {
-    pub(super) fn new(store: &'a Store, conversation: &'a ConversationId) -> Self {
-        Self { store, conversation, page: Vec::new().into_iter(), next: Some(Sequence(0)), matched: 0 }
-    }
-
-    /// Marks the stored conversation as empty, so that every event is new.
-    pub(super) fn nothing(&mut self) {
-        self.next = None;
-    }
-
-    fn peek(&mut self) -> Result<Option<&StoredEvent>> {
-        if self.page.len() == 0
-            && let Some(from) = self.next
-        {
-            let query = EventQuery { from: Some(from), ..EventQuery::default() };
-            let page = self.store.events(self.conversation, &query, PAGE)?;
-            self.page = page.events.into_iter();
-            self.next = page.next;
-        }
-        Ok(self.page.as_slice().first())
+    /// Makes a reader that begins at the event `from`. If `from` is `None`, no event is stored, and every event is new.
+    pub(super) fn new(store: &'a Store, conversation: &'a ConversationId, from: Option<Sequence>) -> Self {
+        Self { events: Pages::new(store, conversation, from), matched: 0 }
     }
 
     /// Compares `event` with the next stored one. Moves on to the following one if they are equal.
     pub(super) fn compare(&mut self, event: &NewEvent) -> Result<Match> {
-        let Some(stored) = self.peek()? else { return Ok(Match::New) };
+        let Some(stored) = self.events.peek()? else { return Ok(Match::New) };
         let same = stored.payload == event.payload() || stored.redacted_digest == Some(event.digest());
         if stored.id != *event.id() || !same {
             return Ok(Match::Different(Box::new(stored.clone())));
         }
-        self.page.next();
+        self.events.next()?;
         self.matched += 1;
         Ok(Match::Same)
     }
 
     /// Returns whether every stored event was matched.
     pub(super) fn is_exhausted(&mut self) -> Result<bool> {
-        Ok(self.peek()?.is_none())
+        Ok(self.events.peek()?.is_none())
     }
 }
 
@@ -87,4 +72,13 @@ pub(super) fn changed_files(
     changed.extend(stored.into_keys());
     changed.sort();
     Ok(changed)
+}
+
+/// Returns the problem that a file beside the events has changed although no event is new.
+pub(super) fn changed_file(path: String) -> Problem {
+    Problem {
+        path,
+        problem: "it is not the file that was imported, and no event is new".into(),
+        action: "left as stored; --accept-changed-files takes it over".into(),
+    }
 }

@@ -90,6 +90,7 @@ pub struct CopyReport {
 
 /// The progress of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CopyProgress<'a> {
     /// The conversation that is being copied.
     pub id: &'a ConversationId,

@@ -39,6 +39,7 @@ impl Dataset {
 
 /// The report of a written file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DatasetReport {
     /// The file.
     pub path: PathBuf,

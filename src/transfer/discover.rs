@@ -21,6 +21,7 @@ const CONTAINERS: &[&str] = &["events.jsonl", "events.json", "trajectory.json", 
 
 /// A conversation that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Found {
     /// Its folder, or its file.
     pub path: PathBuf,
@@ -67,6 +68,37 @@ pub enum SourceFormat {
     Foreign(ForeignFormat),
 }
 
+impl SourceFormat {
+    /// All formats: OpenHands, then those of other programs.
+    pub const ALL: [Self; 1 + ForeignFormat::ALL.len()] = {
+        let mut all = [Self::OpenHands; 1 + ForeignFormat::ALL.len()];
+        let mut number = 0;
+        while number < ForeignFormat::ALL.len() {
+            all[1 + number] = Self::Foreign(ForeignFormat::ALL[number]);
+            number += 1;
+        }
+        all
+    };
+
+    /// The name in reports and on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenHands => "openhands",
+            Self::Foreign(format) => format.as_str(),
+        }
+    }
+
+    /// What its files are, in a few words.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::OpenHands => "Conversations of any age, JSON lines and arrays of events",
+            Self::Foreign(format) => foreign::description(format),
+        }
+    }
+}
+
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Discovery {
@@ -83,7 +115,8 @@ pub struct Discovery {
 /// format without a check.
 ///
 /// # Errors
-/// [`Error::Io`] if `path` does not exist or a folder cannot be listed.
+/// [`Error::Io`] if `path` does not exist, if a folder cannot be listed, or if `path` is a file and no database and
+/// `format` is one of databases.
 pub fn discover(path: &Path, format: Option<SourceFormat>) -> Result<Discovery> {
     let mut discovery = Discovery::default();
     let kind = fs::metadata(path).map_err(Error::io("looking at", path))?;
@@ -95,10 +128,14 @@ pub fn discover(path: &Path, format: Option<SourceFormat>) -> Result<Discovery> 
         let looks = foreign::recognise::look(path);
         match (format, looks) {
             (_, Looks::Database) => discovery.found_database(path, format, None)?,
+            // Opening it as a database gives the error that says what is wrong with it.
+            (Some(SourceFormat::Foreign(wanted)), _) if foreign::is_database(wanted) => {
+                discovery.found_database(path, format, None)?;
+            }
             (Some(SourceFormat::Foreign(format)), _) | (None, Looks::Lines(format)) => {
                 discovery.found(path, Shape::Log { format, key: None }, None);
                 let subagents = path.with_extension("").join(layout::SUBAGENTS);
-                if format == ForeignFormat::ClaudeCode && subagents.is_dir() {
+                if foreign::has_folder(format) && subagents.is_dir() {
                     Search { format: Some(SourceFormat::Foreign(format)), discovery: &mut discovery }
                         .folder(&subagents, None, DEPTH_MAX)?;
                 }

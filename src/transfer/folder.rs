@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::layout;
 use crate::chain::Digest;
 use crate::error::{Error, Result};
-use crate::store::{ArrivingFile, Problem};
+use crate::store::{ATTACHMENT_BYTES_MAX, ArrivingFile, Problem};
 use crate::untrusted;
 
 /// Returns the absolute path as text, for storing.
@@ -118,4 +118,25 @@ pub(super) fn measure(folder: &Path, path: &str, reason: Option<String>) -> Resu
     }
     let digest = Digest(hasher.finalize().into());
     Ok(ArrivingFile { path: path.to_owned(), from, offset: None, bytes, digest, reason })
+}
+
+/// Returns a file with its size and digest, like [`measure`]. If it is too large to be kept, returns `None` and adds
+/// that to `problems`.
+pub(super) fn measure_or_leave_out(
+    folder: &Path,
+    path: &str,
+    reason: Option<String>,
+    problems: &mut Vec<Problem>,
+) -> Result<Option<ArrivingFile>> {
+    let file = folder.join(path);
+    let bytes = file.metadata().map_err(Error::io("reading", &file))?.len();
+    if bytes <= ATTACHMENT_BYTES_MAX {
+        return measure(folder, path, reason).map(Some);
+    }
+    problems.push(Problem {
+        path: path.to_owned(),
+        problem: format!("it has {bytes} bytes, an attachment may have {ATTACHMENT_BYTES_MAX}"),
+        action: "left out".into(),
+    });
+    Ok(None)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::compare::{Stored, changed_files};
+use super::compare::{CHANGED_FILES, CONFLICT, Stored, changed_file, changed_files};
 use super::discover::{Found, Shape, discover};
 use super::intake::Intake;
 use super::meta::Meta;
@@ -29,6 +29,17 @@ pub struct Importer<'a> {
 struct Read {
     events: u64,
     bytes: u64,
+}
+
+impl Read {
+    /// Counts an event of this size, and reports the progress from time to time.
+    fn count(&mut self, bytes: u64, on_progress: &mut dyn FnMut(Self)) {
+        self.events += 1;
+        self.bytes += bytes;
+        if self.events.is_multiple_of(256) {
+            on_progress(*self);
+        }
+    }
 }
 
 impl<'a> Importer<'a> {
@@ -85,20 +96,7 @@ impl<'a> Importer<'a> {
     ) -> Result<ImportReport> {
         if let Shape::Log { format, key } = &found.shape {
             let log = foreign::Log { found, format: *format, key: key.as_deref() };
-            let id = foreign::choose_id(self.store, &self.options, &log)?;
-            let mut problems = Vec::new();
-            if let Some(refusal) = self.past(found, &id, &mut problems)? {
-                return Ok(refusal);
-            }
-            let read = &mut self.read;
-            let mut on_record = |bytes| {
-                read.events += 1;
-                read.bytes += bytes;
-                if read.events.is_multiple_of(256) {
-                    on_progress(*read);
-                }
-            };
-            return foreign::import(self.store, &log, &id, problems, &mut on_record);
+            return self.import_log(&log, on_progress);
         }
         let source = Source::open(found, apart)?;
         let (base_state, mut problems) = source.base_state()?;
@@ -108,14 +106,23 @@ impl<'a> Importer<'a> {
         if let Some(refusal) = self.past(found, &id, &mut problems)? {
             return Ok(refusal);
         }
+        if let Some(format) = self.store.find(&id)?.and_then(|row| row.foreign()) {
+            problems.push(Problem {
+                path: source.folder.clone(),
+                problem: format!(
+                    "the conversation {id} is here already and is a read-only copy of a {format} log"
+                ),
+                action: CONFLICT.into(),
+            });
+            return Ok(ImportReport {
+                problems,
+                ..ImportReport::of(found, Some(id), ImportStatus::Conflict)
+            });
+        }
         let mut intake = Intake::new(self.store, &id, source.place(), problems)?;
         let read = &mut self.read;
         let shape = source.each(&mut |candidate| {
-            read.events += 1;
-            read.bytes += candidate.bytes();
-            if read.events.is_multiple_of(256) {
-                on_progress(*read);
-            }
+            read.count(candidate.bytes(), on_progress);
             intake.take(candidate)
         })?;
         intake.write_chunk()?;
@@ -153,6 +160,22 @@ impl<'a> Importer<'a> {
         };
         report.problems = problems;
         self.settle(&id, stored, &around, report)
+    }
+
+    /// Imports another program's log.
+    fn import_log(
+        &mut self,
+        log: &foreign::Log<'_>,
+        on_progress: &mut dyn FnMut(Read),
+    ) -> Result<ImportReport> {
+        let id = foreign::choose_id(self.store, &self.options, log)?;
+        let mut problems = Vec::new();
+        if let Some(refusal) = self.past(log.found, &id, &mut problems)? {
+            return Ok(refusal);
+        }
+        let read = &mut self.read;
+        let mut on_record = |bytes| read.count(bytes, on_progress);
+        foreign::import(self.store, &self.options, log, &id, problems, &mut on_record)
     }
 
     /// Compares the data beside the events with the stored data, and stores it if necessary.
@@ -194,14 +217,10 @@ impl<'a> Importer<'a> {
             report.status = ImportStatus::Unchanged;
         } else if self.options.accept_changed_files {
             self.store.finish_import(id, around)?;
-            self.store.note_acceptance(id, "changed files")?;
+            self.store.note_acceptance(id, CHANGED_FILES)?;
             report.status = ImportStatus::Updated;
         } else {
-            report.problems.extend(changed.into_iter().map(|path| Problem {
-                path,
-                problem: "it is not the file that was imported, and no event is new".into(),
-                action: "left as stored; --accept-changed-files takes it over".into(),
-            }));
+            report.problems.extend(changed.into_iter().map(changed_file));
         }
         Ok(report)
     }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::compare::{Match, Stored};
+use super::bounds;
+use super::compare::{CONFLICT, Match, Stored};
 use super::source::Candidate;
 use crate::error::Result;
 use crate::event::{Event, Given, NewEvent};
@@ -10,8 +11,8 @@ use crate::ids::{ConversationId, Sequence};
 use crate::store::{Arrival, Attachment, Door, Problem, Store};
 
 /// Events are written in one transaction as soon as there are this many of them, or this many payload bytes.
-const CHUNK_EVENTS: usize = 1000;
-const CHUNK_BYTES: usize = 4 << 20;
+pub(super) const CHUNK_EVENTS: usize = 1000;
+pub(super) const CHUNK_BYTES: usize = 4 << 20;
 
 /// Takes in one conversation's events: compares those that are stored and writes the others.
 pub(super) struct Intake<'a> {
@@ -49,10 +50,6 @@ impl<'a> Intake<'a> {
     ) -> Result<Self> {
         let exists = store.contains(id)?;
         let known_aside = if exists { store.attachments(id)? } else { Vec::new() };
-        let mut stored = Stored::new(store, id);
-        if !exists {
-            stored.nothing();
-        }
         Ok(Self {
             store,
             id,
@@ -60,7 +57,7 @@ impl<'a> Intake<'a> {
             v0_only: false,
             seen: false,
             unread: BTreeMap::new(),
-            stored,
+            stored: Stored::new(store, id, exists.then_some(Sequence(0))),
             known_aside: known_aside
                 .into_iter()
                 .filter(|file| file.reason.is_some())
@@ -95,6 +92,7 @@ impl<'a> Intake<'a> {
             self.keep_aside(candidate.path, second_event(event.id().as_str()));
             return Ok(());
         }
+        self.problems.extend(bounds::of_event(&candidate.path, &event));
         match self.stored.compare(&event)? {
             Match::Same => {
                 self.next = Sequence(self.stored.matched);
@@ -111,8 +109,7 @@ impl<'a> Intake<'a> {
                         stored.sequence
                     )
                 };
-                let action = "left as stored; import it under another id with --as to have both".into();
-                self.conflict = Some(Problem { path: candidate.path, problem, action });
+                self.conflict = Some(Problem { path: candidate.path, problem, action: CONFLICT.into() });
                 Ok(())
             }
             Match::New => {

@@ -44,6 +44,7 @@ fn file_safe(id: &str) -> String {
 
 /// The parts of an event file's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EventName {
     /// The number of the event. The seed's names count from 1.
     pub index: u64,

@@ -48,6 +48,10 @@ impl Exporter<'_> {
             let mut target = Target { root: partial.clone(), files: 0, bytes: 0 };
             for (file, _) in beside.clone().filter(|(_, (name, _))| *name == folder) {
                 let within = &file.path[folder.len() + 1..];
+                if within.ends_with('/') {
+                    target.folder(within)?;
+                    continue;
+                }
                 let mut to = target.create(within)?;
                 self.store.read_attachment(conversation, &file.path, &mut to)?;
                 to.flush().map_err(Error::io("writing", within))?;

@@ -5,6 +5,7 @@
 //! copies (`foreign/`). An export writes the folder or the log as it was.
 //! Invariant: an export returns everything that was imported; nothing is dropped without a report.
 
+mod bounds;
 mod bring_back;
 #[cfg(feature = "parquet")]
 mod columns;
@@ -21,6 +22,7 @@ mod intake;
 pub mod layout;
 mod logs;
 mod meta;
+mod pages;
 mod past;
 mod report;
 mod source;

@@ -104,6 +104,7 @@ impl ImportReport {
 
 /// The progress of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ImportProgress<'a> {
     /// The path of the conversation that is being read.
     pub path: &'a Path,

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use super::bounds;
 use super::container::{self, Element};
 use super::discover::{Found, Shape};
 use super::folder::{self, Listing};
@@ -15,7 +16,7 @@ use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
 use crate::ids::EventId;
 use crate::json::Object;
 use crate::state::base::{BaseDocument, DOCUMENT_BYTES_MAX};
-use crate::store::{ATTACHMENT_BYTES_MAX, ArrivingFile, Container, Glue, Origin, Problem};
+use crate::store::{ArrivingFile, Container, Glue, Origin, Problem};
 use crate::untrusted;
 
 /// A conversation on disk.
@@ -87,7 +88,7 @@ impl<'a> Source<'a> {
         format!("{}{}", self.root(), layout::BASE_STATE)
     }
 
-    /// Returns the base state if it can be read, and otherwise what is wrong.
+    /// Returns the base state if it can be read, and what is wrong with it.
     pub(super) fn base_state(&self) -> Result<(Option<BaseDocument>, Vec<Problem>)> {
         let path = self.base_state_path();
         let expected = matches!(&self.found.shape, Shape::Files { events_directory, .. } if !events_directory.is_empty());
@@ -109,7 +110,10 @@ impl<'a> Source<'a> {
             Ok(text) => document_of(text),
         };
         match document {
-            Ok(document) => Ok((Some(document), Vec::new())),
+            Ok(document) => {
+                let problems = bounds::of_base_state(&path, &document);
+                Ok((Some(document), problems))
+            }
             Err(problem) => {
                 let action = "kept as an attachment; status and HEAD follow from the events".into();
                 Ok((None, vec![Problem { path, problem, action }]))
@@ -236,7 +240,7 @@ impl<'a> Source<'a> {
         }
         for path in &self.listing.others {
             if Some(path) != base_state.as_ref() && Some(path) != container.as_ref() {
-                files.extend(measured(folder, path, None, problems)?);
+                files.extend(folder::measure_or_leave_out(folder, path, None, problems)?);
             }
         }
         for path in &self.listing.empty_folders {
@@ -244,7 +248,7 @@ impl<'a> Source<'a> {
         }
         for (path, reason) in aside {
             if container.is_none() {
-                files.extend(measured(folder, &path, Some(reason), problems)?);
+                files.extend(folder::measure_or_leave_out(folder, &path, Some(reason), problems)?);
             }
         }
         Ok(files)
@@ -296,26 +300,6 @@ fn order_problem(path: &str, index: u64, expected: u64) -> Option<Problem> {
         ),
     };
     Some(Problem { path: path.to_owned(), problem, action: action.into() })
-}
-
-/// Measures a file that is to be kept. If it is too large, returns `None` and adds that to `problems`.
-fn measured(
-    folder: &Path,
-    path: &str,
-    reason: Option<String>,
-    problems: &mut Vec<Problem>,
-) -> Result<Option<ArrivingFile>> {
-    let file = folder.join(path);
-    let bytes = file.metadata().map_err(Error::io("reading", &file))?.len();
-    if bytes <= ATTACHMENT_BYTES_MAX {
-        return folder::measure(folder, path, reason).map(Some);
-    }
-    problems.push(Problem {
-        path: path.to_owned(),
-        problem: format!("it has {bytes} bytes, an attachment may have {ATTACHMENT_BYTES_MAX}"),
-        action: "left out".into(),
-    });
-    Ok(None)
 }
 
 /// Returns a file's content, or its size if that is more than `max` bytes.

@@ -26,6 +26,7 @@ pub struct TrainingOptions {
 
 /// One branch of a conversation.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct TrainingRow {
     /// The conversation.
     pub conversation: ConversationId,

@@ -11,8 +11,10 @@ use annals::chain::Digest;
 use annals::doctor::{Doctor, DoctorOptions};
 use annals::event::foreign::{ForeignFormat, Provenance, Record};
 use annals::event::json::Object;
+use annals::ids::CONVERSATION_ID_BYTES_MAX;
 use annals::replay::{Memory, Moment, Point};
 use annals::store::{BaseStateChange, EventQuery, StoredEvent, TITLE_BYTES_MAX};
+use annals::transfer::discover::Shape;
 use annals::transfer::{
     Copier, CopyOptions, ExportReport, Exporter, Format, ImportOptions, ImportReport, ImportStatus, Importer,
     SourceFormat, discover,
@@ -284,6 +286,48 @@ fn every_log_reads_as_a_conversation() {
     }
 }
 
+/// The importers' files and the golden logs have the name of their format. The compiler asks for everything else that a
+/// format needs.
+#[test]
+fn every_format_has_an_importer_golden_logs_and_rows_in_the_documentation() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let importers = fs::read_dir(root.join("src/transfer/foreign")).unwrap().filter_map(|entry| {
+        let path = entry.unwrap().path();
+        let is_importer = fs::read_to_string(&path).unwrap().contains("\npub(super) static IMPORTER: ");
+        is_importer.then(|| path.file_stem().unwrap().to_str().unwrap().replace('_', "-"))
+    });
+    let names = ForeignFormat::ALL.map(|format| format.as_str().to_owned());
+    let importers: BTreeSet<String> = importers.collect();
+    assert_eq!(
+        importers,
+        BTreeSet::from(names),
+        "the importers in src/transfer/foreign, and the list of formats"
+    );
+
+    let document = fs::read_to_string(root.join("docs/formats.md")).unwrap();
+    let page = fs::read_to_string(root.join("src/page/app/views/conversation/group.js")).unwrap();
+    for format in ForeignFormat::ALL {
+        let row = format!("| `{format}` |");
+        let rows = document.lines().filter(|line| line.starts_with(&row)).count();
+        assert_eq!(rows, 2, "docs/formats.md: {format} needs a row in `In` and in `What each log becomes`");
+        assert!(
+            page.contains(format.as_str()),
+            "group.js: the page shows every record of {format} as an event"
+        );
+
+        let logs = golden(format.as_str());
+        assert!(logs.is_dir(), "{} is missing", logs.display());
+        let found = discover(&logs, None).unwrap().found;
+        let is_own = |shape: &Shape| matches!(shape, Shape::Log { format: of_log, .. } if *of_log == format);
+        assert!(!found.is_empty() && found.iter().all(|found| is_own(&found.shape)), "{format}: {found:?}");
+        for other in ForeignFormat::ALL {
+            let claimed = discover(&logs, Some(SourceFormat::Foreign(other))).unwrap().found;
+            let expected = if other == format { found.as_slice() } else { &[] };
+            assert_eq!(claimed, expected, "{other} claims logs of {format}");
+        }
+    }
+}
+
 /// The length and the last line of each branch, in the order of the log.
 fn branch_ends(store: &Store, id: &str) -> Vec<String> {
     let id = conversation(id);
@@ -472,6 +516,162 @@ fn a_title_that_is_too_long_stays_in_its_log() {
         let row = store.conversation(&conversation(id)).unwrap();
         assert!(row.title.is_none_or(|title| title.len() < 1000), "{id}");
         assert!(export(&store, id, &scratch.path("out")).events > 0);
+    }
+}
+
+#[test]
+fn an_id_that_is_too_long_stays_in_its_log() {
+    let scratch = Scratch::new();
+    let path = scratch.path("new.jsonl");
+    let long = "x".repeat(CONVERSATION_ID_BYTES_MAX + 1);
+    let line = json!({"timestamp": "2026-03-04T10:00:00.000Z", "type": "session_meta",
+                      "payload": {"id": "new", "forked_from_id": long,
+                                  "source": {"subagent": {"thread_spawn": {"parent_thread_id": long}}}}});
+    fs::write(&path, format!("{line}\n")).unwrap();
+    let store = Store::in_memory(&still()).unwrap();
+    let report = report(&import(&store, &path), "new");
+    let problems: Vec<&str> = report.problems.iter().map(|problem| &*problem.problem).collect();
+    assert_eq!(
+        problems,
+        [
+            "its parent's id has 201 bytes, at most 200 are allowed",
+            "its original's id has 201 bytes, at most 200 are allowed"
+        ]
+    );
+    let row = store.conversation(&conversation("new")).unwrap();
+    assert_eq!((row.parent, row.forked_from), (None, None));
+    assert_eq!(fs::read(export(&store, "new", &scratch.path("out")).path).unwrap(), fs::read(&path).unwrap());
+}
+
+/// Writes the golden session of Claude Code, with the folder beside it. Returns the path of the file and of the folder.
+fn session_with_folder(scratch: &Scratch) -> (PathBuf, PathBuf) {
+    let project = scratch.path("project");
+    folder::write(&project, &folder::read(&golden("claude-code/-home-ada-engine")));
+    (project.join(format!("{SESSION}.jsonl")), project.join(SESSION))
+}
+
+/// The files beside a session, except the sub-agent's log, which is a conversation of its own.
+fn files_beside(folder: &Path) -> folder::Tree {
+    let mut files = folder::read(folder);
+    files.remove("subagents/agent-a17.jsonl");
+    files
+}
+
+#[test]
+fn files_beside_a_log_are_added_but_not_replaced_without_the_option() {
+    type Change = fn(&Path);
+    let changes: [(&str, bool, Change); 4] = [
+        ("a new file", false, |beside| fs::write(beside.join("tool-results/new.txt"), "new").unwrap()),
+        ("a changed file", true, |beside| fs::write(beside.join("tool-results/list.json"), "[]").unwrap()),
+        ("a missing file", true, |beside| fs::remove_file(beside.join("tool-results/list.json")).unwrap()),
+        ("a missing folder", true, |beside| fs::remove_dir_all(beside.join("tool-results")).unwrap()),
+    ];
+    for (what, is_refused, change) in changes {
+        let scratch = Scratch::new();
+        let (path, beside) = session_with_folder(&scratch);
+        let store = Store::in_memory(&still()).unwrap();
+        import(&store, &path);
+        let stored = store.attachments(&conversation(SESSION)).unwrap();
+        change(&beside);
+        let first = report(&import(&store, &path), SESSION);
+        if is_refused {
+            assert_eq!((first.status, first.added), (ImportStatus::Conflict, 0), "{what}");
+            let last = first.problems.last().unwrap();
+            assert_eq!(last.problem, "it is not the file that was imported, and no event is new", "{what}");
+            assert_eq!(last.action, "left as stored; --accept-changed-files takes it over", "{what}");
+            assert_eq!(store.attachments(&conversation(SESSION)).unwrap(), stored, "{what}");
+            let options = ImportOptions { accept_changed_files: true, ..ImportOptions::default() };
+            let reports = Importer::new(&store, options).import(&path, &mut |_| ()).unwrap();
+            assert_eq!(report(&reports, SESSION).status, ImportStatus::Updated, "{what}");
+        } else {
+            assert_eq!((first.status, first.added), (ImportStatus::Updated, 0), "{what}");
+        }
+        assert_eq!(report(&import(&store, &path), SESSION).status, ImportStatus::Unchanged, "{what}");
+        let out = scratch.path("out");
+        export(&store, SESSION, &out);
+        assert_same(&folder::read(&out.join(SESSION)), &files_beside(&beside));
+        assert_sound(&store);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn files_beside_a_log_that_cannot_be_kept_are_reported_and_all_others_come_back() {
+    let scratch = Scratch::new();
+    let (path, beside) = session_with_folder(&scratch);
+    fs::create_dir(beside.join("tool-results/empty")).unwrap();
+    let expected = files_beside(&beside);
+    assert!(expected.contains_key("tool-results/empty/"));
+    // The file takes no space on the disk.
+    fs::File::create(beside.join("tool-results/huge")).unwrap().set_len(600 << 20).unwrap();
+    std::os::unix::fs::symlink("list.json", beside.join("tool-results/link")).unwrap();
+    let store = Store::in_memory(&still()).unwrap();
+    let first = report(&import(&store, &path), SESSION);
+    let mut left_out: Vec<&str> = first
+        .problems
+        .iter()
+        .filter(|problem| problem.action == "left out")
+        .map(|problem| &*problem.path)
+        .collect();
+    left_out.sort_unstable();
+    let path_of = |name: &str| format!("{SESSION}/tool-results/{name}");
+    assert_eq!(left_out, [path_of("huge"), path_of("link")]);
+    assert_eq!(first.status, ImportStatus::Partial);
+    assert_eq!(report(&import(&store, &path), SESSION).status, ImportStatus::Unchanged);
+    let out = scratch.path("out");
+    export(&store, SESSION, &out);
+    assert_same(&folder::read(&out.join(SESSION)), &expected);
+}
+
+#[test]
+fn simultaneous_imports_of_one_log_count_as_one() {
+    let scratch = Scratch::new();
+    let path = scratch.path("new.jsonl");
+    let timestamp = "2026-03-04T10:00:00.000Z";
+    let mut lines =
+        json!({"timestamp": timestamp, "type": "session_meta", "payload": {"id": "new"}}).to_string();
+    for number in 1..=2500 {
+        let content = json!([{"type": "input_text", "text": number.to_string()}]);
+        let message = json!({"type": "message", "role": "user", "content": content});
+        let line = json!({"timestamp": timestamp, "type": "response_item", "payload": message});
+        lines.push_str(&format!("\n{line}"));
+    }
+    fs::write(&path, &lines).unwrap();
+    let start = std::sync::Barrier::new(3);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let store = scratch.open_still();
+                start.wait();
+                let report = report(&import(&store, &path), "new");
+                assert_eq!((report.events, report.problems), (2501, Vec::new()));
+            });
+        }
+    });
+    let store = scratch.open_still();
+    assert_eq!(report(&import(&store, &path), "new").status, ImportStatus::Unchanged);
+    assert_eq!(fs::read_to_string(export(&store, "new", &scratch.path("out")).path).unwrap(), lines);
+    assert_sound(&store);
+}
+
+#[test]
+fn a_file_of_events_adds_nothing_to_a_copy_of_a_log() {
+    for (id, path) in session_files() {
+        let scratch = Scratch::new();
+        let store = Store::in_memory(&still()).unwrap();
+        import(&store, &path);
+        let before = content(&store, &conversation(id));
+        let exporter = Exporter::new(&store, Format::Jsonl);
+        let lines = exporter.export(&conversation(id), &scratch.path("lines"), &mut |_| ()).unwrap().path;
+        let text = fs::read_to_string(&lines).unwrap();
+        fs::write(&lines, format!("{text}{}\n", pause("new").payload())).unwrap();
+        let options = ImportOptions { id: Some(conversation(id)), ..ImportOptions::default() };
+        let reports = Importer::new(&store, options).import(&lines, &mut |_| ()).unwrap();
+        assert_eq!((reports[0].status, reports[0].added), (ImportStatus::Conflict, 0), "{id}");
+        assert!(reports[0].problems[0].problem.contains("is a read-only copy of a "), "{:?}", reports[0]);
+        assert_eq!(content(&store, &conversation(id)), before, "{id}");
+        let out = export(&store, id, &scratch.path("out"));
+        assert_eq!(fs::read(&out.path).unwrap(), fs::read(&path).unwrap(), "{id}");
     }
 }
 
@@ -717,6 +917,14 @@ fn the_format_of_a_log_is_detected_or_given() {
     assert_eq!(found(Some(SourceFormat::OpenHands)).len(), 3); // every file with lines of JSON
     let named = discover(&scratch.path("d.jsonl"), codex_only).unwrap().found;
     assert_eq!(format!("{:?}", named[0].shape), "Log { format: Codex, key: None }");
+    // A file that is named is read as the format says. Lines are no database, and a database has no lines.
+    for format in ForeignFormat::ALL {
+        let only = Some(SourceFormat::Foreign(format));
+        let is_of_databases = SESSIONS.iter().any(|(file, ..)| file.starts_with(format.as_str()));
+        assert_eq!(discover(&scratch.path("d.jsonl"), only).is_err(), is_of_databases, "{format}");
+        let in_database = discover(&scratch.path("c.db"), only).unwrap().found;
+        assert_eq!(in_database.len(), if format == ForeignFormat::LangGraph { 2 } else { 0 }, "{format}");
+    }
     assert!(discover(&scratch.path("e.db"), None).is_err());
     assert_eq!(discover(&scratch.path("f.db"), None).unwrap().found, []);
 }

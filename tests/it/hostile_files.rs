@@ -8,14 +8,16 @@ use std::path::Path;
 use std::sync::mpsc::{TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use annals::store::{TAGS_BYTES_MAX, TITLE_BYTES_MAX};
+use annals::store::{COPY_BYTES_MAX, ObjectKind, TAGS_BYTES_MAX, TITLE_BYTES_MAX, derived_objects};
 use annals::transfer::{Exporter, Format, ImportOptions, ImportReport, Importer, discover};
 use annals::{ConversationId, Store};
 use proptest::prelude::*;
+use rusqlite::Connection;
+use serde_json::{Value, json};
 
-use crate::support::events::pause;
+use crate::support::events::{pause, payload};
 use crate::support::folder::{self, Tree, assert_same};
-use crate::support::{Scratch, assert_sound, still};
+use crate::support::{Scratch, assert_sound, number, still};
 
 fn import_one(store: &Store, path: &Path) -> (ConversationId, ImportReport) {
     let mut reports = Importer::new(store, ImportOptions::default()).import(path, &mut |_| ()).unwrap();
@@ -192,16 +194,199 @@ fn values_of_a_meta_file_are_bounded_in_the_catalogue() {
         let (back, _) = round_trip("talk", &tree);
         assert_same(&back, &tree);
     }
-    // The same for values of the base state.
-    let mut tree = talk();
-    let tags = format!("{{\"tags\":{{\"a\":\"{}\"}}}}", long(TAGS_BYTES_MAX));
-    tree.insert("base_state.json".into(), tags.into_bytes());
-    let scratch = Scratch::new();
-    folder::write(&scratch.path("in/talk"), &tree);
-    let store = Store::in_memory(&still()).unwrap();
-    let (id, _) = import_one(&store, &scratch.path("in"));
-    assert!(format!("{:?}", store.conversation(&id).unwrap()).len() < 2000);
-    assert_sound(&store);
+}
+
+const META: &str = "meta.json";
+const BASE_STATE: &str = "base_state.json";
+const EVENT: &str = "events/event-00001-00000000-0000-4000-8000-000000000001.json";
+
+/// Names of columns, each as `table.column`.
+type Columns = &'static [&'static str];
+
+/// A file with a text of 100 kB, and the columns that the text would reach.
+struct LongText {
+    columns: Columns,
+    file: &'static str,
+    content: String,
+    /// The number of bytes of the text that the columns show at least.
+    shown_bytes_min: usize,
+    /// Whether the import reports the text.
+    is_reported: bool,
+}
+
+/// The columns whose text is one of a few words, a list of numbers, or a list of places in a payload.
+const WITHOUT_FOREIGN_TEXT: Columns = &[
+    "conversation.foreign_format",
+    "projection.name",
+    "tool_call.outcome",
+    "transcript_line.role",
+    "transcript_line.parts",
+    "usage_total.figures",
+];
+
+fn long_texts() -> Vec<LongText> {
+    let long = "\u{e9}".repeat(50_000);
+    let event = |kind: &str, members: Value| payload("00000000-0000-4000-8000-000000000001", kind, members);
+    let beside = |columns: Columns, file: &'static str, content: Value| LongText {
+        columns,
+        file,
+        content: content.to_string(),
+        shown_bytes_min: 0,
+        is_reported: true,
+    };
+    let hidden =
+        |columns: Columns, content: String| LongText { content, ..beside(columns, EVENT, Value::Null) };
+    let begun = |columns: Columns, file: &'static str, content: String| LongText {
+        columns,
+        file,
+        content,
+        shown_bytes_min: COPY_BYTES_MAX / 2,
+        is_reported: true,
+    };
+    let metrics = json!({
+        "model_name": long,
+        "accumulated_cost": 2.0,
+        "accumulated_token_usage": {"prompt_tokens": 9, "completion_tokens": 9},
+        "token_usages": [{"model": long, "response_id": long, "prompt_tokens": 1, "completion_tokens": 1}],
+        "costs": [{"model": long, "cost": 1.0, "timestamp": 0}],
+    });
+    let usages = json!({"usage_to_metrics": {(long.clone()): metrics}});
+    let tasks = json!({"task_list": [{"title": long, "notes": long, "status": long}]});
+    let usage = json!({"model": long, "response_id": long, "prompt_tokens": 1});
+    let said = json!({"role": "user", "content": [{"type": "text", "text": long}]});
+    vec![
+        beside(&["conversation.title"], META, json!({"title": long})),
+        beside(&["conversation.tags"], META, json!({"tags": {"a": long}})),
+        beside(&["conversation.id"], META, json!({"conversation_id": long})),
+        beside(&["conversation.forked_from"], META, json!({"forked_from_conversation_id": long})),
+        beside(
+            &["conversation.forked_at"],
+            META,
+            json!({"forked_from_conversation_id": "other", "forked_from_event_id": long}),
+        ),
+        beside(&["conversation.status"], BASE_STATE, json!({"execution_status": long})),
+        beside(&["conversation.leaf_event_id"], BASE_STATE, json!({"leaf_event_id": long})),
+        beside(&["conversation.tags"], BASE_STATE, json!({"tags": {"a": long}})),
+        begun(
+            &["usage_entry.usage_id", "usage_entry.model", "usage_entry.response_id"],
+            BASE_STATE,
+            json!({"stats": usages}).to_string(),
+        ),
+        hidden(
+            &["conversation.first_timestamp", "conversation.last_timestamp"],
+            event("PauseEvent", json!({"source": "user", "timestamp": long})),
+        ),
+        LongText {
+            shown_bytes_min: 400,
+            is_reported: false,
+            ..hidden(
+                &["conversation.first_message"],
+                event("MessageEvent", json!({"source": "user", "llm_message": said})),
+            )
+        },
+        LongText {
+            is_reported: false,
+            ..hidden(
+                &["tool_call.path"],
+                event("ActionEvent", json!({"source": "agent", "tool_name": "t", "action": {"path": long}})),
+            )
+        },
+        begun(
+            &["tool_call.risk"],
+            EVENT,
+            event("ActionEvent", json!({"source": "agent", "tool_name": "t", "security_risk": long})),
+        ),
+        hidden(&["tool_call.tool"], event("ActionEvent", json!({"source": "agent", "tool_name": long}))),
+        begun(
+            &["tool_call.tool"],
+            EVENT,
+            event("ACPToolCallEvent", json!({"source": "agent", "tool_kind": long})),
+        ),
+        begun(
+            &["task.title", "task.notes", "task.status"],
+            EVENT,
+            event("ObservationEvent", json!({"source": "environment", "observation": tasks})),
+        ),
+        begun(
+            &["usage_entry.usage_id", "usage_entry.model", "usage_total.usage_id"],
+            EVENT,
+            event(
+                "ConversationStateUpdateEvent",
+                json!({"source": "environment", "key": "stats", "value": usages}),
+            ),
+        ),
+        begun(
+            &["usage_entry.model", "usage_entry.response_id"],
+            EVENT,
+            event(
+                "MessageEvent",
+                json!({"source": "agent", "provenance": {"format": "codex", "usage": usage}}),
+            ),
+        ),
+    ]
+}
+
+/// Returns the columns of text of the catalogue and of every derived table, as `table.column`.
+fn derived_columns(db: &Connection) -> Vec<String> {
+    let derived = derived_objects().unwrap().into_iter().filter(|object| object.kind == ObjectKind::Table);
+    let tables = ["conversation".to_owned()].into_iter().chain(derived.map(|table| table.name));
+    let columns_of = |table: String| {
+        let sql = format!("SELECT name FROM pragma_table_info('{table}') WHERE type = 'TEXT'");
+        let mut statement = db.prepare(&sql).unwrap();
+        let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        names.map(|name| format!("{table}.{}", name.unwrap())).collect::<Vec<_>>()
+    };
+    tables.flat_map(columns_of).collect()
+}
+
+/// Returns the size of the longest text in a column, in bytes.
+fn longest(db: &Connection, column: &str) -> usize {
+    let (table, name) = column.split_once('.').unwrap();
+    let bytes = number(db, &format!("SELECT coalesce(max(octet_length({name})), 0) FROM {table}"));
+    usize::try_from(bytes).unwrap()
+}
+
+#[test]
+fn every_derived_column_is_bounded_whatever_is_imported() {
+    let cases = long_texts();
+    let mut columns = Vec::new();
+    for LongText { columns: meant, file, content, shown_bytes_min, is_reported } in &cases {
+        let mut tree = talk();
+        tree.insert((*file).to_owned(), content.clone().into_bytes());
+        let scratch = Scratch::new();
+        folder::write(&scratch.path("in/talk"), &tree);
+        let store = scratch.open_still();
+        let (id, report) = import_one(&store, &scratch.path("in"));
+        let reported = report.problems.iter().any(|problem| problem.path == *file);
+        assert_eq!(reported, *is_reported, "{meant:?}: {report:?}");
+        store.catch_up().unwrap();
+        let db = scratch.foreign();
+        columns = derived_columns(&db);
+        for column in &columns {
+            let max = if column == "conversation.tags" { TAGS_BYTES_MAX } else { COPY_BYTES_MAX };
+            assert!(longest(&db, column) <= max, "{column} by {meant:?}: {}", longest(&db, column));
+        }
+        for column in *meant {
+            let shown = longest(&db, column);
+            assert!(shown >= *shown_bytes_min, "{column}: {shown}");
+        }
+        drop(db);
+        assert_sound(&store);
+        assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, [], "{meant:?}");
+        // What is not shown is stored, and is exported as it was.
+        let out = scratch.path("out");
+        Exporter::new(&store, Format::OpenHands).export(&id, &out, &mut |_| ()).unwrap();
+        let only = fs::read_dir(&out).unwrap().next().unwrap().unwrap();
+        assert_same(&folder::read(&only.path()), &tree);
+    }
+    let tried: Vec<&str> = cases.iter().flat_map(|case| case.columns).copied().collect();
+    for column in &columns {
+        let is_known = tried.contains(&column.as_str()) || WITHOUT_FOREIGN_TEXT.contains(&column.as_str());
+        assert!(is_known, "{column}: which text of an import reaches it?");
+    }
+    for column in tried {
+        assert!(columns.iter().any(|known| known == column), "there is no column {column}");
+    }
 }
 
 /// Replaces a file for a moment by a pipe without a writer, by an endless device or by a link to a missing file.

@@ -121,6 +121,7 @@ impl Step {
 
 /// A payload that was raised.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Upcast {
     /// Today's payload.
     pub payload: String,
@@ -149,6 +150,7 @@ pub fn upcast(payload: &str) -> Result<Option<Upcast>, DecodeError> {
 
 /// An event that was read from a payload of any version.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Raised {
     /// The event.
     pub event: Event,

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use super::content;
+use super::importer::{ForeignImporter, Lines, Records};
 use super::translation::{About, Answer, Arriving, Call, Memory, Translation, Translator, common, is_member};
 use crate::event::foreign::{ForeignFormat, ForeignUsage};
 use crate::event::{
@@ -18,6 +19,32 @@ use crate::ids::EventId;
 use crate::json::{Object, Raw};
 
 const FORMAT: ForeignFormat = ForeignFormat::ClaudeCode;
+
+pub(super) static IMPORTER: ForeignImporter = ForeignImporter {
+    format: FORMAT,
+    description: "Session files of Claude Code",
+    records: Records::Lines(Lines { is_record, is_beginning, has_folder: true }),
+    translator: || Box::new(ClaudeCode::default()),
+};
+
+fn is_record(members: &Object<'_>) -> bool {
+    let has = |member: &str| members.get(member).is_some();
+    match members.text("type").as_deref() {
+        Some("user" | "assistant" | "system" | "progress" | "attachment") => {
+            has("parentUuid") || has("uuid") && (has("sessionId") || has("message"))
+        }
+        Some("summary") => has("leafUuid"),
+        Some("file-history-snapshot") => has("messageId"),
+        Some(
+            "queue-operation" | "permission-mode" | "ai-title" | "custom-title" | "last-prompt" | "mode",
+        ) => has("sessionId"),
+        _ => false,
+    }
+}
+
+fn is_beginning(text: &str) -> bool {
+    text.contains("\"parentUuid\":") && (text.contains("\"sessionId\":") || text.contains("\"isSidechain\":"))
+}
 
 /// The text that Claude Code writes if a person refused a call, and the text that the model gets then.
 const REFUSED: &str = "User rejected tool use";
@@ -40,7 +67,7 @@ const PROGRAM_PREFIXES: &[&str] = &[
 const PROGRAM_FLAGS: &[&str] = &["isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isSidechain"];
 
 #[derive(Default)]
-pub(super) struct ClaudeCode {
+struct ClaudeCode {
     memory: Memory,
     /// For each record with a uuid: its last event, or the event that it follows if it became none.
     nearest: HashMap<String, Option<EventId>>,

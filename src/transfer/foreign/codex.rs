@@ -6,12 +6,36 @@
 //! with a `replacement_history` begins a new tree. Source: the protocol's types in openai/codex
 //! (`codex-rs/protocol/src`), session files of 2025 and 2026.
 
+use super::importer::{ForeignImporter, Lines, Records};
 use super::responses::{self, Item};
 use super::translation::{About, Arriving, Memory, Translation, Translator, place_id};
 use crate::event::Event;
-use crate::event::foreign::ForeignUsage;
+use crate::event::foreign::{ForeignFormat, ForeignUsage};
 use crate::ids::EventId;
 use crate::json::{Object, Raw};
+
+pub(super) static IMPORTER: ForeignImporter = ForeignImporter {
+    format: ForeignFormat::Codex,
+    description: "Session files of Codex",
+    records: Records::Lines(Lines { is_record, is_beginning, has_folder: false }),
+    translator: || Box::new(Codex::default()),
+};
+
+fn is_record(members: &Object<'_>) -> bool {
+    let has = |member: &str| members.get(member).is_some();
+    match members.text("type").as_deref() {
+        Some("session_meta" | "response_item" | "event_msg" | "turn_context" | "compacted") => {
+            members.get("payload").is_some_and(Raw::is_object) && has("timestamp")
+        }
+        // Before September 2025, the first line was the description of the session.
+        None => has("id") && has("timestamp") && has("instructions"),
+        Some(_) => false,
+    }
+}
+
+fn is_beginning(text: &str) -> bool {
+    text.contains("\"type\":\"session_meta\"") || text.contains("\"type\":\"response_item\"")
+}
 
 /// The beginnings of user messages that Codex itself has written.
 const PROGRAM_PREFIXES: &[&str] = &[
@@ -26,7 +50,7 @@ const PROGRAM_PREFIXES: &[&str] = &[
 ];
 
 #[derive(Default)]
-pub(super) struct Codex {
+struct Codex {
     memory: Memory,
     about: About,
     /// The last event of the history.

@@ -6,10 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use super::importer::{self, ForeignImporter, Others, Records, Rows, has};
 use super::intake::Intake;
 use super::kept::{Kept, Place};
-use super::langgraph::LangGraph;
-use super::openai_agents::OpenAiAgents;
 use super::translation::{self, Arriving, Translation, Translator, place_id};
 use super::{Arrived, row};
 use crate::chain::Digest;
@@ -33,38 +32,17 @@ pub(in crate::transfer) fn conversations(path: &Path) -> Result<Vec<(ForeignForm
     let db = ForeignDatabase::open(path)?;
     let tables = db.tables()?;
     let mut found = Vec::new();
-    for format in [ForeignFormat::LangGraph, ForeignFormat::OpenAiAgents] {
+    for importer in importer::all() {
+        let Records::Rows(rows) = &importer.records else { continue };
         let mut keys: Vec<String> = Vec::new();
-        for table in main_tables(format, &tables) {
-            let more = db.keys(table, key_column(format))?;
+        for table in tables.iter().filter(|table| rows.names_conversations(table)) {
+            let more = db.keys(table, rows.key)?;
             keys.extend(more.into_iter().filter(|key| !keys.contains(key)).collect::<Vec<_>>());
         }
-        found.extend(keys.into_iter().map(|key| (format, key)));
+        found.extend(keys.into_iter().map(|key| (importer.format, key)));
     }
     db.finish()?;
     Ok(found)
-}
-
-/// Returns the tables whose rows name the conversations of a format.
-fn main_tables(format: ForeignFormat, tables: &[ForeignTable]) -> impl Iterator<Item = &ForeignTable> {
-    let needed: &[&str] = match format {
-        ForeignFormat::LangGraph => {
-            &["thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint", "metadata"]
-        }
-        _ => &["session_id", "message_data"],
-    };
-    tables.iter().filter(move |table| needed.iter().all(|column| has(table, column)))
-}
-
-fn key_column(format: ForeignFormat) -> &'static str {
-    match format {
-        ForeignFormat::LangGraph => "thread_id",
-        ForeignFormat::OpenAiAgents | ForeignFormat::ClaudeCode | ForeignFormat::Codex => "session_id",
-    }
-}
-
-fn has(table: &ForeignTable, column: &str) -> bool {
-    table.columns.iter().any(|known| known == column)
 }
 
 /// One conversation of a database.
@@ -72,7 +50,8 @@ pub(super) struct Session<'a> {
     pub path: &'a Path,
     /// The file's name, without its folder.
     pub name: &'a str,
-    pub format: ForeignFormat,
+    pub importer: &'static ForeignImporter,
+    pub rows: &'static Rows,
     pub key: &'a str,
 }
 
@@ -80,19 +59,9 @@ pub(super) struct Session<'a> {
 type RowPlace = (usize, i64);
 
 impl Session<'_> {
-    fn translator(&self) -> Box<dyn Translator> {
-        match self.format {
-            ForeignFormat::LangGraph => Box::new(LangGraph::default()),
-            ForeignFormat::OpenAiAgents | ForeignFormat::ClaudeCode | ForeignFormat::Codex => {
-                Box::new(OpenAiAgents::default())
-            }
-        }
-    }
-
     /// Returns the tables that may have rows of this conversation.
     fn tables(&self, db: &ForeignDatabase) -> Result<Vec<ForeignTable>> {
-        let column = key_column(self.format);
-        Ok(db.tables()?.into_iter().filter(|table| has(table, column)).collect())
+        Ok(db.tables()?.into_iter().filter(|table| self.rows.reads(table)).collect())
     }
 
     /// Returns whether a stored conversation has rows of this one. Also true if it has no rows to compare.
@@ -119,44 +88,39 @@ impl Session<'_> {
     }
 
     /// Returns the rows of this conversation, in the order of their import.
-    fn rows(&self, db: &ForeignDatabase, tables: &[ForeignTable]) -> Result<Vec<RowPlace>> {
-        let column = key_column(self.format);
+    fn order(&self, db: &ForeignDatabase, tables: &[ForeignTable]) -> Result<Vec<RowPlace>> {
+        let Rows { key, is_main, others, .. } = self.rows;
         let mut indexes: Vec<Vec<(i64, String)>> = Vec::new();
         for table in tables {
-            let other = if has(table, "checkpoint_id") { "checkpoint_id" } else { column };
-            indexes.push(db.index(table, column, self.key, other)?);
+            let mark = match others {
+                Others::AfterSame(column) if has(table, column) => column,
+                Others::AfterSame(_) | Others::First => key,
+            };
+            indexes.push(db.index(table, key, self.key, mark)?);
         }
-        let is_main = |place: &usize| match self.format {
-            ForeignFormat::LangGraph => tables[*place].name == "checkpoints",
-            _ => has(&tables[*place], "message_data"),
+        let rows_of = |place: usize| indexes[place].iter().map(move |(rowid, mark)| ((place, *rowid), mark));
+        let (main, other): (Vec<usize>, Vec<usize>) =
+            (0..tables.len()).partition(|place| is_main(&tables[*place]));
+        let Others::AfterSame(column) = others else {
+            return Ok(other.into_iter().chain(main).flat_map(rows_of).map(|(row, _)| row).collect());
         };
         let mut order = Vec::new();
-        let mut others: Vec<usize> = (0..tables.len()).filter(|place| !is_main(place)).collect();
-        if self.format != ForeignFormat::LangGraph {
-            // The rows that assign messages to branches come before the messages.
-            for place in others.drain(..) {
-                order.extend(indexes[place].iter().map(|(rowid, _)| (place, *rowid)));
-            }
-        }
-        // Each checkpoint comes before the other rows with its id.
-        let mut by_checkpoint: BTreeMap<&str, Vec<RowPlace>> = BTreeMap::new();
+        let mut by_mark: BTreeMap<&str, Vec<RowPlace>> = BTreeMap::new();
         let mut rest = Vec::new();
-        for place in others {
-            for (rowid, checkpoint) in &indexes[place] {
-                if has(&tables[place], "checkpoint_id") {
-                    by_checkpoint.entry(checkpoint).or_default().push((place, *rowid));
+        for place in other {
+            for (row, mark) in rows_of(place) {
+                if has(&tables[place], column) {
+                    by_mark.entry(mark).or_default().push(row);
                 } else {
-                    rest.push((place, *rowid));
+                    rest.push(row);
                 }
             }
         }
-        for place in (0..tables.len()).filter(is_main) {
-            for (rowid, checkpoint) in &indexes[place] {
-                order.push((place, *rowid));
-                order.extend(by_checkpoint.remove(checkpoint.as_str()).unwrap_or_default());
-            }
+        for (row, mark) in main.into_iter().flat_map(rows_of) {
+            order.push(row);
+            order.extend(by_mark.remove(mark.as_str()).unwrap_or_default());
         }
-        order.extend(by_checkpoint.into_values().flatten());
+        order.extend(by_mark.into_values().flatten());
         order.extend(rest);
         Ok(order)
     }
@@ -169,8 +133,8 @@ impl Session<'_> {
         exists: bool,
         on_record: &mut dyn FnMut(u64),
     ) -> Result<Arrived> {
-        let mut translator = self.translator();
-        let mut intake = Intake::new(store, id, self.path, self.format);
+        let mut translator = (self.importer.translator)();
+        let mut intake = Intake::new(store, id, self.path, self.importer.format);
         let known = self.remember(store, id, exists, translator.as_mut(), &mut intake)?;
         let db = ForeignDatabase::open(self.path)?;
         let tables = self.tables(&db)?;
@@ -194,7 +158,7 @@ impl Session<'_> {
             intake.take(encoded)
         };
         take(SCHEMA, 0, &schema)?;
-        for (place, rowid) in self.rows(&db, &tables)? {
+        for (place, rowid) in self.order(&db, &tables)? {
             let table = &tables[place];
             if let Some(values) = db.row(table, rowid)? {
                 take(&table.name, rowid, &row::to_json(&table.columns, &values))?;
@@ -268,7 +232,7 @@ impl Session<'_> {
         digest: Digest,
     ) -> Arriving<'r> {
         Arriving {
-            format: self.format,
+            format: self.importer.format,
             file: self.name,
             table,
             place: rowid,

@@ -8,11 +8,8 @@ use crate::error::Result;
 use crate::event::foreign::ForeignFormat;
 use crate::ids::ConversationId;
 use crate::store::{Arrival, Door, Problem, Store};
-use crate::transfer::folder;
-
-/// The size at which a transaction is written. The events of one record are never split.
-const CHUNK_EVENTS: usize = 1000;
-const CHUNK_BYTES: usize = 4 << 20;
+use crate::transfer::intake::{CHUNK_BYTES, CHUNK_EVENTS};
+use crate::transfer::{bounds, folder};
 
 /// The number of problems of one conversation that are listed one by one.
 const PROBLEMS_MAX: usize = 100;
@@ -87,9 +84,12 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Adds the events of a new record.
+    /// Adds the events of a new record. They are never split between two transactions.
     pub(super) fn take(&mut self, encoded: Encoded) -> Result<()> {
         for event in encoded.events {
+            if let Some(Problem { path, problem, action }) = bounds::of_event(event.id().as_str(), &event) {
+                self.tell(path, problem, action);
+            }
             self.chunk_bytes += event.payload().len();
             self.chunk.push(Arrival { event, file: None });
         }
@@ -112,6 +112,9 @@ impl<'a> Intake<'a> {
                 self.counts.events += 1;
                 self.counts.added += 1;
                 self.counts.added_bytes += event.payload().len() as u64;
+            } else if landing.same {
+                // Another import wrote this event in the meantime.
+                self.counts.events += 1;
             } else {
                 let problem = format!("an event {} of another record is stored already", event.id());
                 self.tell(event.id().to_string(), problem, "left out".into());
@@ -140,5 +143,49 @@ pub(super) fn place_of(arriving: &Arriving<'_>) -> String {
     match arriving.table {
         Some(table) => format!("{} {table} row {}", arriving.file, arriving.place),
         None => format!("{} line {}", arriving.file, arriving.place),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::translation::encode;
+    use super::*;
+    use crate::chain::Digest;
+    use crate::store::Options;
+
+    /// Imports three records into `id`, as an import does that has found nothing stored.
+    fn import(store: &Store, id: &ConversationId, text: &str) -> (Counts, Vec<Problem>) {
+        let mut intake = Intake::new(store, id, Path::new("talk.jsonl"), ForeignFormat::Codex);
+        for place in 1..=3 {
+            let bytes = format!("{{\"{text}\":{place}}}").into_bytes();
+            let arriving = Arriving {
+                format: ForeignFormat::Codex,
+                file: "talk.jsonl",
+                table: None,
+                place,
+                before: None,
+                bytes: &bytes,
+                digest: Digest::of(&bytes),
+            };
+            let translation = Translation::unread("record");
+            intake.count(&arriving, &translation);
+            intake.take(encode(&arriving, &translation)).unwrap();
+        }
+        intake.write().unwrap();
+        intake.finish()
+    }
+
+    #[test]
+    fn events_that_another_import_wrote_in_the_meantime_are_no_problem() {
+        let options = Options { follow_projections: false, ..Options::default() };
+        let store = Store::in_memory(&options).unwrap();
+        let id = ConversationId::new("talk").unwrap();
+        for added in [3, 0] {
+            let (counts, problems) = import(&store, &id, "same");
+            assert_eq!((counts.events, counts.added, problems), (3, added, Vec::new()));
+        }
+        let (counts, problems) = import(&store, &id, "other");
+        assert_eq!((counts.events, counts.added, problems.len()), (0, 0, 3));
+        assert_eq!(problems[0].problem, "an event line-1 of another record is stored already");
     }
 }

@@ -7,10 +7,8 @@ use crate::error::Result;
 use crate::event::foreign::{Provenance, Record};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::json::Object;
-use crate::store::{EventQuery, Store, StoredEvent};
-
-/// The number of events that are held in memory at a time.
-const PAGE: usize = 100;
+use crate::store::{Store, StoredEvent};
+use crate::transfer::pages::Pages;
 
 /// A stored record.
 #[derive(Debug)]
@@ -36,21 +34,18 @@ pub(super) struct Place {
 
 /// The stored records of a conversation, in order.
 pub(super) struct Kept<'a> {
-    store: &'a Store,
-    conversation: &'a ConversationId,
-    page: std::vec::IntoIter<StoredEvent>,
-    next: Option<Sequence>,
+    events: Pages<'a>,
 }
 
 impl<'a> Kept<'a> {
     /// Makes a reader of the records of a conversation. It reads none if `exists` is false.
     pub(super) fn new(store: &'a Store, conversation: &'a ConversationId, exists: bool) -> Self {
-        Self { store, conversation, page: Vec::new().into_iter(), next: exists.then_some(Sequence(0)) }
+        Self { events: Pages::new(store, conversation, exists.then_some(Sequence(0))) }
     }
 
     /// Returns the next record. `None` after the last one.
     pub(super) fn next(&mut self) -> Result<Option<KeptRecord>> {
-        let Some(first) = self.event()? else { return Ok(None) };
+        let Some(first) = self.events.next()? else { return Ok(None) };
         let object = Object::of(&first.payload);
         let place = Provenance::of(&object).map(|provenance| Place {
             table: provenance.table.map(Cow::into_owned),
@@ -59,30 +54,13 @@ impl<'a> Kept<'a> {
             record: provenance.record.map(owned),
         });
         let mut kept = KeptRecord { id: first.id, sequence: first.sequence, events: 1, place };
-        while let Some(further) = self.peek()?
+        while let Some(further) = self.events.peek()?
             && is_further(further)
         {
-            self.page.next();
+            self.events.next()?;
             kept.events += 1;
         }
         Ok(Some(kept))
-    }
-
-    fn event(&mut self) -> Result<Option<StoredEvent>> {
-        self.peek()?;
-        Ok(self.page.next())
-    }
-
-    fn peek(&mut self) -> Result<Option<&StoredEvent>> {
-        if self.page.len() == 0
-            && let Some(from) = self.next
-        {
-            let query = EventQuery { from: Some(from), ..EventQuery::default() };
-            let page = self.store.events(self.conversation, &query, PAGE)?;
-            self.page = page.events.into_iter();
-            self.next = page.next;
-        }
-        Ok(self.page.as_slice().first())
     }
 }
 

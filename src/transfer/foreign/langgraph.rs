@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::importer::{ForeignImporter, Others, Records, Rows};
 use super::translation::{
     About, Answer, Arriving, Call, Memory, Translation, Translator, common, is_member, place_id,
 };
@@ -19,6 +20,18 @@ use crate::json::{Object, Raw};
 
 const FORMAT: ForeignFormat = ForeignFormat::LangGraph;
 
+pub(super) static IMPORTER: ForeignImporter = ForeignImporter {
+    format: FORMAT,
+    description: "Checkpoints in SQLite",
+    records: Records::Rows(Rows {
+        columns: &["thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint", "metadata"],
+        key: "thread_id",
+        is_main: |table| table.name == "checkpoints",
+        others: Others::AfterSame("checkpoint_id"),
+    }),
+    translator: || Box::new(LangGraph::default()),
+};
+
 /// A message list: the last event of its messages, and the lists that continue it.
 #[derive(Debug, Clone, Default)]
 struct Node {
@@ -26,7 +39,7 @@ struct Node {
     next: HashMap<Digest, usize>,
 }
 
-pub(super) struct LangGraph {
+struct LangGraph {
     memory: Memory,
     /// All message lists, as a tree. The first node is the empty list.
     nodes: Vec<Node>,

@@ -10,6 +10,7 @@ mod claude_code;
 mod codex;
 mod content;
 mod database;
+mod importer;
 mod intake;
 mod kept;
 mod langgraph;
@@ -24,20 +25,23 @@ mod session_file;
 mod translation;
 
 pub(super) use database::conversations;
+pub(super) use importer::{description, has_folder, is_database};
 pub(super) use original::{write as write_original, write_database};
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use crate::error::Result;
 use crate::event::foreign::ForeignFormat;
-use crate::ids::{ConversationId, Sequence};
+use crate::ids::{CONVERSATION_ID_BYTES_MAX, ConversationId, Sequence};
 use crate::store::{ArrivingFile, Container, LogCopy, Origin, Problem, Store, Surroundings, TITLE_BYTES_MAX};
 use database::Session;
+use importer::Records;
 use intake::Counts;
 use session_file::SessionFile;
 use translation::About;
 
-use super::compare::changed_files;
+use super::compare::{CHANGED_FILES, CONFLICT, changed_file, changed_files};
 use super::discover::Found;
 use super::folder;
 use super::report::{ImportOptions, ImportReport, ImportStatus};
@@ -66,14 +70,23 @@ pub(super) struct Log<'a> {
     pub key: Option<&'a str>,
 }
 
-impl Log<'_> {
-    fn session_file(&self) -> SessionFile<'_> {
-        let Found { path, folder, .. } = self.found;
-        SessionFile { path, format: self.format, name: folder }
-    }
+/// What a log is read from.
+enum Reader<'a> {
+    File(SessionFile<'a>),
+    Session(Session<'a>),
+}
 
-    fn session<'k>(&'k self, key: &'k str) -> Session<'k> {
-        Session { path: &self.found.path, name: &self.found.folder, format: self.format, key }
+impl Log<'_> {
+    fn reader(&self) -> Reader<'_> {
+        let importer = importer::of(self.format);
+        let Found { path, folder: name, .. } = self.found;
+        match &importer.records {
+            Records::Lines(lines) => Reader::File(SessionFile { path, name, importer, lines }),
+            Records::Rows(rows) => {
+                // Every conversation that is found in a database has a key.
+                Reader::Session(Session { path, name, importer, rows, key: self.key.unwrap_or_default() })
+            }
+        }
     }
 
     /// Returns its name in the conversation's origin: the file's name, and the key in a database.
@@ -86,9 +99,9 @@ impl Log<'_> {
 
     /// Returns the id that the conversation has in the log.
     fn own_id(&self) -> Result<Option<ConversationId>> {
-        let own = match self.key {
-            Some(key) => Some(key.to_owned()),
-            None => self.session_file().peek()?.0.id,
+        let own = match self.reader() {
+            Reader::Session(session) => Some(session.key.to_owned()),
+            Reader::File(file) => file.peek()?.0.id,
         };
         let stem = Path::new(&self.found.folder).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let legal = |id: String| ConversationId::new(&id.replace(['/', '\\'], "-")).ok();
@@ -100,11 +113,12 @@ impl Log<'_> {
         if stored_format(store, id)?.flatten().as_deref() != Some(self.format.as_str()) {
             return Ok(false);
         }
-        if let Some(key) = self.key {
-            return self.session(key).is_of(store, id);
-        }
+        let file = match self.reader() {
+            Reader::Session(session) => return session.is_of(store, id),
+            Reader::File(file) => file,
+        };
         let Some(kept) = kept::Kept::new(store, id, true).next()? else { return Ok(true) };
-        let (_, first) = self.session_file().peek()?;
+        let (_, first) = file.peek()?;
         Ok(kept.place.is_none_or(|place| Some(place.digest) == first))
     }
 }
@@ -112,6 +126,7 @@ impl Log<'_> {
 /// Imports one log as the conversation `id`. `problems` are the problems that are known already.
 pub(super) fn import(
     store: &Store,
+    options: &ImportOptions,
     log: &Log<'_>,
     id: &ConversationId,
     problems: Vec<Problem>,
@@ -134,12 +149,12 @@ pub(super) fn import(
         });
         return Ok(report);
     }
-    let arrived = match log.key {
-        Some(key) => Ok(log.session(key).arrive(store, id, stored.is_some(), on_record)?),
-        None => log.session_file().arrive(store, id, stored.is_some(), on_record)?,
+    let arrived = match log.reader() {
+        Reader::Session(session) => Ok(session.arrive(store, id, stored.is_some(), on_record)?),
+        Reader::File(file) => file.arrive(store, id, stored.is_some(), on_record)?,
     };
     match arrived {
-        Ok(arrived) => settle(store, id, log, arrived, report),
+        Ok(arrived) => settle(store, options, id, log, arrived, report),
         Err(conflict) => {
             report.problems.push(Problem {
                 path: conflict.path,
@@ -151,38 +166,73 @@ pub(super) fn import(
     }
 }
 
-const CONFLICT: &str = "left as stored; import it under another id with --as to have both";
-
 /// Stores the data beside the events, if anything is new.
 fn settle(
     store: &Store,
+    options: &ImportOptions,
     id: &ConversationId,
     log: &Log<'_>,
-    arrived: Arrived,
+    mut arrived: Arrived,
     mut report: ImportReport,
 ) -> Result<ImportReport> {
-    let Arrived { counts, mut problems, files, about, container } = arrived;
-    problems.splice(0..0, std::mem::take(&mut report.problems));
-    let title = about.title.filter(|title| {
-        let fits = title.len() <= TITLE_BYTES_MAX;
-        if !fits {
-            problems.push(Problem {
-                path: log.folder(),
-                problem: format!(
-                    "its title has {} bytes, at most {TITLE_BYTES_MAX} are allowed",
-                    title.len()
-                ),
-                action: "kept in the log; the conversation does not get this title".into(),
-            });
-        }
-        fits
-    });
+    let Counts { events, added, added_bytes, records, unread } = arrived.counts.clone();
+    report = ImportReport { events, added, added_bytes, records, unread, ..report };
+    arrived.problems.splice(0..0, std::mem::take(&mut report.problems));
+    let around = surroundings(store, id, log, arrived)?;
+    report.problems.clone_from(&around.problems);
     let before = match stored_format(store, id)? {
         Some(_) => store.origin(id)?,
         None => None,
     };
-    let parent = about.parent.and_then(|id| ConversationId::new(&id).ok());
-    let around = Surroundings {
+    let Some(before) = before else {
+        store.finish_import(id, &around)?;
+        let whole = report.problems.is_empty();
+        report.status = if whole { ImportStatus::Imported } else { ImportStatus::Partial };
+        return Ok(report);
+    };
+    let mut replaced = Vec::new();
+    if report.added == 0 && !store.is_unfinished(id)? {
+        let changed = changed_files(store, id, &around.files)?;
+        if changed.is_empty() && before.container == around.origin.container {
+            report.status = ImportStatus::Unchanged;
+            return Ok(report);
+        }
+        replaced = replaced_beside(store, id, &log.found.folder, changed)?;
+        if !replaced.is_empty() && !options.accept_changed_files {
+            report.problems.extend(replaced.into_iter().map(changed_file));
+            return Ok(report);
+        }
+    }
+    store.finish_import(id, &around)?;
+    if !replaced.is_empty() {
+        store.note_acceptance(id, CHANGED_FILES)?;
+    }
+    report.status = ImportStatus::Updated;
+    Ok(report)
+}
+
+/// Returns the data beside the events.
+fn surroundings(store: &Store, id: &ConversationId, log: &Log<'_>, arrived: Arrived) -> Result<Surroundings> {
+    let Arrived { counts, mut problems, files, about, container } = arrived;
+    let mut bounded = |text: Option<String>, what: &str, max: usize, action: &str| {
+        text.filter(|text| {
+            let fits = text.len() <= max;
+            if !fits {
+                problems.push(Problem {
+                    path: log.folder(),
+                    problem: format!("its {what} has {} bytes, at most {max} are allowed", text.len()),
+                    action: action.into(),
+                });
+            }
+            fits
+        })
+    };
+    let untitled = "kept in the log; the conversation does not get this title";
+    let title = bounded(about.title, "title", TITLE_BYTES_MAX, untitled);
+    let unused = "kept in the log; the value is not used";
+    let parent = bounded(about.parent, "parent's id", CONVERSATION_ID_BYTES_MAX, unused);
+    let forked_from = bounded(about.forked_from, "original's id", CONVERSATION_ID_BYTES_MAX, unused);
+    Ok(Surroundings {
         origin: Origin {
             source: folder::in_full(&log.found.path),
             folder: log.folder(),
@@ -194,37 +244,29 @@ fn settle(
         },
         base_state: None,
         files,
-        problems: problems.clone(),
+        problems,
         title,
         tags: None,
         created_at: first_time(store, id)?,
-        parent,
-        forked_from: about.forked_from.map(|from| (from, None)),
+        parent: parent.and_then(|id| ConversationId::new(&id).ok()),
+        forked_from: forked_from.map(|from| (from, None)),
         copy: Some(LogCopy { format: log.format.as_str(), head: about.head }),
-    };
-    report.events = counts.events;
-    report.added = counts.added;
-    report.added_bytes = counts.added_bytes;
-    report.records = counts.records;
-    report.unread = counts.unread;
-    report.problems = problems;
-    report.status = match before {
-        None if report.problems.is_empty() => ImportStatus::Imported,
-        None => ImportStatus::Partial,
-        Some(before) => {
-            let same = report.added == 0
-                && !store.is_unfinished(id)?
-                && before.container == around.origin.container
-                && changed_files(store, id, &around.files)?.is_empty();
-            if same {
-                report.status = ImportStatus::Unchanged;
-                return Ok(report);
-            }
-            ImportStatus::Updated
-        }
-    };
-    store.finish_import(id, &around)?;
-    Ok(report)
+    })
+}
+
+/// Returns the changed files whose stored content would be lost: they lie beside the log, and are missing now or have
+/// another content. A new file is not among them. A part of the log that is kept as a file is not either, because it
+/// changes when the log grows.
+fn replaced_beside(
+    store: &Store,
+    id: &ConversationId,
+    name: &str,
+    mut changed: Vec<String>,
+) -> Result<Vec<String>> {
+    let stored: HashSet<String> = store.attachments(id)?.into_iter().map(|file| file.path).collect();
+    let is_of_log = |path: &str| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    changed.retain(|path| stored.contains(path) && !is_of_log(path));
+    Ok(changed)
 }
 
 /// Returns the time of the first event that has one.

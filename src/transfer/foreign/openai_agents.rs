@@ -6,13 +6,28 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::importer::{self, ForeignImporter, Others, Records, Rows};
 use super::responses::{self, Item};
 use super::translation::{About, Arriving, Memory, Translation, Translator, place_id};
+use crate::event::foreign::ForeignFormat;
 use crate::ids::EventId;
 use crate::json::Raw;
 
+pub(super) static IMPORTER: ForeignImporter = ForeignImporter {
+    format: ForeignFormat::OpenAiAgents,
+    description: "Sessions of the OpenAI Agents SDK in SQLite",
+    records: Records::Rows(Rows {
+        columns: &["session_id", "message_data"],
+        key: "session_id",
+        is_main: |table| importer::has(table, "message_data"),
+        // The rows that assign messages to branches come before the messages.
+        others: Others::First,
+    }),
+    translator: || Box::new(OpenAiAgents::default()),
+};
+
 #[derive(Default)]
-pub(super) struct OpenAiAgents {
+struct OpenAiAgents {
     memory: Memory,
     last: Option<EventId>,
     /// The last event of each message.

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::claude_code::ClaudeCode;
-use super::codex::Codex;
+use super::importer::{ForeignImporter, Lines};
 use super::intake::Intake;
 use super::kept::{Kept, KeptRecord};
 use super::lines::{self, Content, Line};
@@ -11,11 +10,12 @@ use super::translation::{self, About, Arriving, Translation, Translator};
 use super::{Arrived, Conflict, recognise};
 use crate::chain::Digest;
 use crate::error::Result;
-use crate::event::foreign::{ForeignFormat, Record};
+use crate::event::foreign::Record;
 use crate::ids::ConversationId;
 use crate::json::Raw;
-use crate::store::{ArrivingFile, Container, Glue, Store};
-use crate::transfer::{folder, layout};
+use crate::store::{ArrivingFile, Container, Glue, Problem, Store};
+use crate::transfer::folder::{self, Listing};
+use crate::transfer::layout;
 
 /// The number of lines that are read to find a conversation's id.
 const PEEK_LINES: usize = 8;
@@ -23,28 +23,20 @@ const PEEK_LINES: usize = 8;
 /// A session file.
 pub(super) struct SessionFile<'a> {
     pub path: &'a Path,
-    pub format: ForeignFormat,
     /// Its name, without its folder.
     pub name: &'a str,
+    pub importer: &'static ForeignImporter,
+    pub lines: &'static Lines,
 }
 
 impl SessionFile<'_> {
-    fn translator(&self) -> Box<dyn Translator> {
-        match self.format {
-            ForeignFormat::Codex => Box::new(Codex::default()),
-            ForeignFormat::ClaudeCode | ForeignFormat::LangGraph | ForeignFormat::OpenAiAgents => {
-                Box::new(ClaudeCode::default())
-            }
-        }
-    }
-
     fn stem(&self) -> &str {
         self.name.rsplit_once('.').map_or(self.name, |(stem, _)| stem)
     }
 
     /// Returns what its first lines say about the conversation, and the first line's digest.
     pub(super) fn peek(&self) -> Result<(About, Option<Digest>)> {
-        let mut translator = self.translator();
+        let mut translator = (self.importer.translator)();
         let (mut first, mut seen) = (None, 0);
         lines::read(self.path, &mut |line| {
             let digest = digest(&line.content);
@@ -64,8 +56,8 @@ impl SessionFile<'_> {
         exists: bool,
         on_record: &mut dyn FnMut(u64),
     ) -> Result<std::result::Result<Arrived, Conflict>> {
-        let mut translator = self.translator();
-        let mut intake = Intake::new(store, id, self.path, self.format);
+        let mut translator = (self.importer.translator)();
+        let mut intake = Intake::new(store, id, self.path, self.importer.format);
         let mut kept = Kept::new(store, id, exists);
         let mut files = Vec::new();
         let mut tail: Option<(String, ArrivingFile)> = None;
@@ -130,7 +122,11 @@ impl SessionFile<'_> {
             }
             None => rest,
         };
-        files.extend(self.beside()?);
+        let (beside, left_out) = self.beside()?;
+        files.extend(beside);
+        for Problem { path, problem, action } in left_out {
+            intake.tell(path, problem, action);
+        }
         let (counts, problems) = intake.finish();
         Ok(Ok(Arrived {
             counts,
@@ -161,7 +157,7 @@ impl SessionFile<'_> {
     fn arriving<'l>(&'l self, line: &'l Line, digest: Digest) -> Arriving<'l> {
         let usual = if line.number == 1 { "" } else { "\n" };
         Arriving {
-            format: self.format,
+            format: self.importer.format,
             file: self.name,
             table: None,
             place: line.number.cast_signed(),
@@ -194,26 +190,33 @@ impl SessionFile<'_> {
         }
     }
 
-    /// Returns the files in the folder beside a session. Claude Code keeps long results of tools there.
-    fn beside(&self) -> Result<Vec<ArrivingFile>> {
+    /// Returns the files in the folder beside a session, and what is wrong with that folder. Claude Code keeps long
+    /// results of tools there.
+    fn beside(&self) -> Result<(Vec<ArrivingFile>, Vec<Problem>)> {
         let beside = self.path.with_extension("");
-        if self.format != ForeignFormat::ClaudeCode || !beside.is_dir() || beside == self.path {
-            return Ok(Vec::new());
+        if !self.lines.has_folder || !beside.is_dir() || beside == self.path {
+            return Ok((Vec::new(), Vec::new()));
         }
-        let listing = folder::list(&beside, None, &[])?;
+        let Listing { others, empty_folders, mut problems, .. } = folder::list(&beside, None, &[])?;
         let mut files = Vec::new();
-        for path in listing.others {
+        for path in others {
             // A sub-agent's log is a conversation of its own.
             let is_log = path.starts_with(layout::SUBAGENTS)
-                && recognise::look(&beside.join(&path)) == recognise::Looks::Lines(self.format);
-            if is_log {
-                continue;
+                && recognise::look(&beside.join(&path)) == recognise::Looks::Lines(self.importer.format);
+            if !is_log {
+                files.extend(folder::measure_or_leave_out(&beside, &path, None, &mut problems)?);
             }
-            let mut file = folder::measure(&beside, &path, None)?;
-            file.path = format!("{}/{path}", self.stem());
-            files.push(file);
         }
-        Ok(files)
+        for path in &empty_folders {
+            files.push(folder::measure(&beside, path, None)?);
+        }
+        for file in &mut files {
+            file.path = format!("{}/{}", self.stem(), file.path);
+        }
+        for problem in &mut problems {
+            problem.path = format!("{}/{}", self.stem(), problem.path);
+        }
+        Ok((files, problems))
     }
 }
 

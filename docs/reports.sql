@@ -132,7 +132,7 @@ WHERE (t.tool LIKE '%brows%' OR t.tool LIKE '%fetch%' OR t.tool LIKE '%web%' OR 
   AND json_valid(t.arguments) AND json_extract(t.arguments, '$.url') IS NOT NULL
 ORDER BY 1, 2, 3;
 
--- Which calls waited for a person, who let them pass, and how long did they wait?
+-- Which calls waited for a person, how was each decided, and how long did it wait?
 --   asked_at             time as written
 --   conversation_id
 --   sequence             place; of the call in its conversation

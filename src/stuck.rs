@@ -68,6 +68,7 @@ impl fmt::Display for Pattern {
 
 /// A warning to an agent that repeats a failing call. It is sent once for each streak of failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Nudge {
     /// The error that the warning is about.
     pub error: EventId,

@@ -55,6 +55,7 @@ pub enum TreeError {
 /// A tip is an event that no event follows, except state updates and others that do not move HEAD. Such an event is
 /// part of a branch only if an event that moves HEAD follows it, as in old logs that name no parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Branch {
     /// The place of its last event.
     pub tip: usize,

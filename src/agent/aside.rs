@@ -7,6 +7,7 @@ use crate::llm::{Call, LlmError, Model, Reply, Request};
 
 /// The options of a question.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Aside<'a> {
     /// The key under which a provider may cache the prompt.
     pub cache_key: Option<Text>,

@@ -17,6 +17,7 @@ const SYSTEM: &str = "You check whether a software agent has reached a GOAL.\n\n
 
 /// The judge's verdict.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Verdict {
     /// The judge's confidence that the whole objective is reached, from 0 to 1.
     pub score: f64,

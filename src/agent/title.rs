@@ -38,6 +38,7 @@ const SYSTEM: &str = "You name conversations between a person and OpenHands, a s
 
 /// A title, with the model's reply or error.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Title {
     /// The title.
     pub text: String,

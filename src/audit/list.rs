@@ -110,7 +110,7 @@ pub const REPORTS: &[Report] = &[
     Report {
         name: "files",
         question: "Which files were touched, in which conversation and by which models?",
-        note: "Only what tools were told by name: a file that a shell command changes is in the command \
+        note: "Only files that the arguments of a tool name: a file that a shell command changes is in the command \
                (report commands, path=...).",
         parameters: &[
             CONVERSATION,
@@ -156,9 +156,9 @@ pub const REPORTS: &[Report] = &[
     },
     Report {
         name: "confirmations",
-        question: "Which calls waited for a person, who let them pass, and how long did they wait?",
+        question: "Which calls waited for a person, how was each decided, and how long did it wait?",
         note: "docs/format.md says what the evidence is worth. With the evidence policy the wait of a granted \
-               call includes its own run.",
+               call includes its own run. The person who decided is not known: docs/query.md says what an actor is.",
         parameters: &[
             CONVERSATION,
             SINCE,
@@ -317,7 +317,7 @@ pub const REPORTS: &[Report] = &[
     Report {
         name: "cost-by-day",
         question: "What did each day take?",
-        note: "A day is that of the time a model call is known to have been made; unknown where that is not told.",
+        note: "The day on which a model call was made. It is unknown where no record has the time.",
         parameters: &[CONVERSATION, MODEL, SINCE, UNTIL],
         columns: &[column("day", "date", ""), CONVERSATIONS, PROMPT, COMPLETION, CACHE_READ, COST],
         sql: include_str!("sql/cost-by-day.sql"),
@@ -361,7 +361,7 @@ pub const REPORTS: &[Report] = &[
     Report {
         name: "slow-tools",
         question: "Which tools took the time?",
-        note: "From a call to its result, so a wait for a person's consent is in it.",
+        note: "The time from a call to its result. It includes the wait for a person's consent.",
         parameters: &[CONVERSATION, SINCE, UNTIL],
         columns: &[
             column("tool", "", ""),
@@ -377,7 +377,7 @@ pub const REPORTS: &[Report] = &[
     Report {
         name: "slow-calls",
         question: "Which calls took longest?",
-        note: "From a call to its result, so a wait for a person's consent is in it.",
+        note: "The time from a call to its result. It includes the wait for a person's consent.",
         parameters: &[
             CONVERSATION,
             Parameter { name: "tool", kind: ParameterKind::Text, what: "only this tool", default: None },

@@ -5,6 +5,7 @@ pub(super) const LIMIT: &str = "limit";
 
 /// A named question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// The report's name.
     pub name: &'static str,
@@ -30,6 +31,7 @@ impl Report {
 
 /// A parameter of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Parameter {
     /// Its name. In the SQL a colon stands before the name.
     pub name: &'static str,

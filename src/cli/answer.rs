@@ -75,6 +75,7 @@ fn lacking(answer: &SqlAnswer) -> Option<String> {
         Truncation::Rows => "--rows",
         Truncation::Bytes => "--memory",
         Truncation::Limit => "--param limit=N",
+        Truncation::Behind => return None, // said when the file was opened
     };
     Some(match answer.rows.len() as u64 {
         0 => format!("no row is shown, although there are some: {option} allows more"),
@@ -121,6 +122,7 @@ mod tests {
         };
         assert_eq!(said(3, None), None);
         assert_eq!(said(0, None), None);
+        assert_eq!(said(3, Some(Truncation::Behind)), None);
         for (rows, truncated, expected) in [
             (2, Truncation::Rows, "only the first 2 rows: --rows allows more"),
             (1, Truncation::Bytes, "only the first row: --memory allows more"),

@@ -75,6 +75,7 @@ impl Outcome {
 
 /// One hook that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ran {
     /// The text that people see: the command, or the label of a prompt or agent hook.
     pub command: String,

@@ -14,6 +14,7 @@ use super::{LlmError, Reply};
 
 /// The record of one call, in the form of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompletionLog {
     /// The name of the file: the model, the time, and a random part that makes it unique.
     pub filename: String,

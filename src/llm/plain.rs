@@ -24,6 +24,7 @@ pub struct Plain {
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PlainAnswer {
     /// The HTTP status.
     pub status: u16,

@@ -24,6 +24,7 @@ pub(crate) const NOTICE: &str = "<response clipped><NOTE>Due to the max output l
 ///
 /// The reference writes the file whenever it makes the message. Here the caller that asks the model must write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Spilled {
     /// The path of the file, within the folder that the observation names.
     pub path: String,

@@ -20,6 +20,7 @@ use crate::chain::Digest;
 
 /// A file of the page.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Asset {
     /// The path below the page's folder, such as `lib/api.js`. The page itself is `index.html`.
     pub path: &'static str,

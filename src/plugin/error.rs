@@ -222,6 +222,7 @@ impl Error for PluginError {}
 
 /// A part of a plugin that cannot be used. The other parts are used all the same. Its message holds no credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PluginProblem {
     /// The file.
     pub path: String,

@@ -50,6 +50,7 @@ pub enum GitSettings {
 
 /// A fetched plugin: its folder on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fetched {
     /// The folder.
     pub folder: PathBuf,

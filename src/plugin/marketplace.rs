@@ -15,6 +15,7 @@ const FILE: &str = "marketplace.json";
 
 /// A list of plugins and skills.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Marketplace {
     /// The name.
     pub name: String,
@@ -28,6 +29,7 @@ pub struct Marketplace {
 
 /// A plugin of a marketplace.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PluginEntry {
     /// The name.
     pub name: String,

@@ -58,6 +58,7 @@ const ENTRIES_MAX: usize = 1000;
 
 /// One plugin, read from its folder.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Plugin {
     /// The manifest.
     pub manifest: Manifest,

@@ -25,6 +25,7 @@ const TEXT_CHARACTERS_MAX: usize = crate::skill::DESCRIPTION_CHARACTERS_MAX;
 
 /// One installed plugin or skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InstalledExtension {
     /// The name, which is also the name of the folder.
     pub name: String,

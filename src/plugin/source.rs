@@ -36,6 +36,7 @@ pub enum Origin {
 
 /// A plugin's source and the fetched commit, as a conversation stores them.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Resolved {
     /// The source. Credentials are replaced by stars; a plain `${NAME}` stays.
     pub source: String,

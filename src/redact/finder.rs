@@ -54,6 +54,7 @@ pub enum FinderError {
 
 /// A match: a part of a text that may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Found {
     /// The place in the text, in bytes.
     pub range: Range<usize>,

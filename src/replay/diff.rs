@@ -23,6 +23,7 @@ pub struct Mark {
 
 /// A field of the state that differs.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct FieldDifference {
     /// The name, as in the output of `annals state --json`.
     pub field: String,
@@ -34,6 +35,7 @@ pub struct FieldDifference {
 
 /// The difference between two moments.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Difference {
     /// The number of events that both live branches begin with. They are equal byte for byte.
     pub common: u64,

@@ -15,6 +15,7 @@ use crate::stuck::{self, Thresholds, WINDOW};
 
 /// A conversation's state at a moment.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct MomentState {
     /// The status: from the base state if its value for this moment is known, else derived from the events.
     pub execution_status: ExecutionStatus,

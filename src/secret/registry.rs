@@ -21,6 +21,7 @@ pub type Fetching = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// The data of a secret that may be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Info {
     /// The name.
     pub name: String,

@@ -21,6 +21,7 @@ pub(super) const THIRD_PARTY: &[(&str, &str)] = &[
 /// Why a file was rejected as a skill. The other files of its folder are read all the same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
+#[non_exhaustive]
 pub struct SkillProblem {
     /// The file.
     pub path: String,

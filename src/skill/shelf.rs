@@ -26,6 +26,7 @@ const LISTED: &str = "These are skills that you can use. Some come by themselves
 
 /// The skills that a message activated.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Called {
     /// The text that is added to the message.
     pub text: String,

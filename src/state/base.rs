@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use crate::ids::EVENT_ID_BYTES_MAX;
 use crate::json::{self, Fault, Raw};
 
 /// The maximum size of a base-state document, in bytes: 64 MiB.
@@ -175,9 +176,12 @@ impl BaseDocument {
     }
 
     /// Returns the HEAD in the document: `leaf_event_id` and `head_is_empty`.
+    ///
+    /// A leaf of more than [`EVENT_ID_BYTES_MAX`] does not count, because no event has such an id.
     #[must_use]
     pub fn head(&self) -> (Option<String>, bool) {
-        let leaf = self.text("leaf_event_id").map(Cow::into_owned);
+        let leaf = self.text("leaf_event_id").filter(|leaf| leaf.len() <= EVENT_ID_BYTES_MAX);
+        let leaf = leaf.map(Cow::into_owned);
         let empty = self.field("head_is_empty").is_some_and(|raw| raw.text() == "true");
         (leaf, empty)
     }
@@ -413,6 +417,17 @@ mod tests {
             r#"{"leaf_event_id":"e2","head_is_empty":false}"#
         );
         assert_eq!(document.with_head(None, true).as_str(), r#"{"head_is_empty":true}"#);
+    }
+
+    #[test]
+    fn a_leaf_that_is_too_long_to_be_an_event_is_no_head_and_stays_in_the_document() {
+        for (bytes, is_head) in [(EVENT_ID_BYTES_MAX, true), (EVENT_ID_BYTES_MAX + 1, false)] {
+            let leaf = "e".repeat(bytes);
+            let document = BaseDocument::parse(format!(r#"{{"leaf_event_id": "{leaf}"}}"#)).unwrap();
+            let (head, is_empty) = document.head();
+            assert_eq!((head.is_some(), is_empty), (is_head, false), "{bytes}");
+            assert_eq!(*document.with_head(head.as_deref(), is_empty), document, "{bytes}");
+        }
     }
 
     #[test]

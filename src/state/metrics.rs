@@ -34,6 +34,7 @@ pub struct TokenUsage {
 
 /// The cost of one call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Cost {
     /// The model.
     pub model: String,
@@ -45,6 +46,7 @@ pub struct Cost {
 
 /// The latency of one call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ResponseLatency {
     /// The model.
     pub model: String,
@@ -56,6 +58,7 @@ pub struct ResponseLatency {
 
 /// The cost of the calls for one use. A snapshot has no lists.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Metrics {
     /// The model.
     pub model_name: String,

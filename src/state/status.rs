@@ -90,6 +90,7 @@ impl fmt::Display for ExecutionStatus {
     "{text:?} is not a status; there are idle, running, paused, waiting_for_confirmation, finished, error, stuck, \
      deleting"
 )]
+#[non_exhaustive]
 pub struct UnknownStatus {
     /// The text.
     pub text: String,

@@ -90,6 +90,7 @@ impl BaseStep {
 
 /// A base state that was upcast.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UpcastBaseState {
     /// The document in the current format.
     pub document: String,

@@ -10,6 +10,7 @@ use crate::event::Event;
 
 /// One thing the model sees.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Entry {
     /// The event. For the summary of a condensation, an event that the view made.
     pub event: Event,

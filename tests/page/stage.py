@@ -69,6 +69,12 @@ class Annals:
             assert self.process.wait(20) == 0, (self.folder / "server.log").read_text()
             self.process = None
 
+    def runs(self):
+        """Returns how many conversations run now."""
+        request = urllib.request.Request(self.url + "/metrics", headers={"X-Session-API-Key": KEY})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return int(re.search(r"^annals_runs (\d+)$", answer.read().decode(), re.MULTILINE)[1])
+
     def ask(self, path, body=None, method=None):
         """Returns the JSON of an answer, which must not be an error."""
         content = None if body is None else json.dumps(body).encode()

@@ -134,8 +134,10 @@ def test_a_run_is_paused_and_continued(annals, model, visit):
     model.release("first")
     expect(page.locator(".talk-head .status")).to_have_text("paused")
     expect(page.locator(".pane").get_by_text("Paused", exact=True)).to_be_visible()
-    # The reply of the model is still recorded. The run that requested it ends only after that.
+    # The reply of the model is still recorded. The run that requested it ends only after that, and until then the
+    # conversation cannot be run again.
     wait_for(lambda: "ActionEvent" in kinds(annals, conversation))
+    wait_for(lambda: annals.runs() == 0)
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.locator(".talk-head .status")).to_have_text("finished")
     expect(page.get_by_text("Well done")).to_be_visible()

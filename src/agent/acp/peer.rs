@@ -41,6 +41,7 @@ const NOTIFY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The folder and the environment in which the program is started.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Start {
     /// The working directory.
     pub working_dir: PathBuf,
@@ -63,6 +64,7 @@ pub struct Handshake {
 
 /// A new or a resumed session.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Session {
     /// The session's id.
     pub id: String,

@@ -39,6 +39,7 @@ pub enum Analyzer {
 
 /// The result of an analyzer.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Analysis {
     /// The risk of the action.
     pub risk: Risk,

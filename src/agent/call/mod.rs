@@ -28,6 +28,7 @@ pub enum AskedRisk {
 
 /// A call that can be carried out.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Valid {
     /// The action to carry out.
     pub action: Action,
@@ -41,6 +42,7 @@ pub struct Valid {
 
 /// A call that cannot be carried out.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Invalid {
     /// The call as the model made it. Arguments that are not JSON are replaced by an object with the error.
     pub call: MessageToolCall,

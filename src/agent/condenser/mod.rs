@@ -56,6 +56,7 @@ impl CondenseError {
 
 /// The result of condensing.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Condensed {
     /// The event to append. `None` if the view is sent as it is.
     pub event: Result<Option<Condensation>, CondenseError>,

@@ -104,6 +104,7 @@ pub struct Definition {
 /// Why a file was rejected. The other files of its folder are read nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{source_path}: {reason}")]
+#[non_exhaustive]
 pub struct DefinitionProblem {
     /// The file, or the name.
     pub source_path: String,

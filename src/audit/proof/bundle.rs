@@ -28,6 +28,7 @@ pub struct BundleOptions<'a> {
 
 /// The contents of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Bundle {
     /// The number of events.
     pub events: u64,

@@ -60,6 +60,7 @@ pub struct Head {
 
 /// A head and the key that signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SignedHead {
     /// The head.
     pub head: Head,

@@ -36,6 +36,7 @@ pub struct Goal {
 
 /// The result of pursuing a goal.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct GoalOutcome {
     /// How the pursuit ended.
     pub status: GoalStatus,

@@ -9,6 +9,7 @@ use crate::event::{Message, Text, TextContent};
 
 /// The content that a user message or a file has activated.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Called {
     /// The text that is added to the message, or to the answer of the tool.
     pub content: TextContent,

@@ -13,6 +13,7 @@ use crate::view::View;
 
 /// An event of a log, with its stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recorded {
     /// The event's place in the conversation.
     pub sequence: Sequence,

@@ -6,6 +6,7 @@ use crate::state::ExecutionStatus;
 
 /// The visible state of a conversation at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The execution status.
     pub status: ExecutionStatus,

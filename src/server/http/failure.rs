@@ -30,6 +30,7 @@ pub enum Failure {
 
 /// One violation of a request's schema.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Problem {
     /// The violated rule, in the reference's words: `missing`, `uuid_parsing`, `greater_than_equal`, and so on.
     pub kind: &'static str,

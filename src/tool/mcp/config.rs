@@ -52,6 +52,7 @@ pub enum Reach {
 /// Why a server cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("MCP server {server:?}: {reason}")]
+#[non_exhaustive]
 pub struct ServerProblem {
     /// The server's name.
     pub server: String,

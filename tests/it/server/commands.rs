@@ -18,13 +18,15 @@ async fn send(server: &Served, id: &str, text: &str) {
 #[tokio::test]
 async fn a_run_finishes_and_a_second_run_is_refused_meanwhile() {
     let server = Served::start().await;
-    let model = model_runs("sleep 1");
+    let model = model_runs("while [ ! -e gate ]; do sleep 0.05; done");
     let id = server.conversation(&model).await;
     send(&server, &id, "Go").await;
     let run = async || server.post(&format!("{}/run", root(&id)), json!({})).await;
     assert_eq!(run().await.ok(), json!({"success": true}));
     let busy = json!("Conversation already running. Wait for completion or pause first.");
     assert_eq!(run().await.refusal(), (409, busy));
+    std::fs::create_dir_all(server.path("work")).unwrap();
+    std::fs::write(server.path("work/gate"), "").unwrap();
     assert_eq!(server.rest(&id).await, "finished");
     let answer = server.get(&format!("{}/agent_final_response", root(&id))).await.ok();
     assert_eq!(answer, json!({"response": "Done."}));

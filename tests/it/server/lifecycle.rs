@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use annals::server::Config;
 use annals::state::base::FieldChange;
-use annals::store::BaseStateChange;
+use annals::store::{BaseStateChange, SqlLimits, SqlQuery, SqlValue};
 use annals::{ConversationId, Store};
 use serde_json::{Value, json};
 
@@ -216,6 +216,32 @@ async fn mcp_secrets_of_agent_definitions_are_sealed() {
     server.stop().await;
     let again = Served::on(server.scratch.clone(), |config| config).await;
     assert_eq!(again.say(&id, "Hi").await, "finished");
+}
+
+#[tokio::test]
+async fn a_restart_changes_no_agent_and_no_secret() {
+    let mut server = Served::start().await;
+    let model = model(&["Hello.", "Again."]);
+    let mut wanted = server.wanted(&model);
+    wanted["secrets"] = json!({"TOKEN": {"kind": "StaticSecret", "value": "hush-hush"}});
+    let made = server.post("/api/conversations", wanted).await.ok();
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(server.say(id, "Hi").await, "finished");
+    server.stop().await;
+    let rows = |server: &Served, sql: &str| {
+        let query = SqlQuery { sql, parameters: &[], limits: SqlLimits::default() };
+        server.store.query(&query).unwrap().rows
+    };
+    let versions = "SELECT DISTINCT version FROM base_state_changes";
+    let before = rows(&server, versions).len();
+    let again = Served::on(server.scratch.clone(), |config| config).await;
+    assert_eq!(again.say(id, "Hi").await, "finished");
+    assert!(rows(&again, versions).len() > before, "the second server has written too");
+    // Both fields hold a sealed value, which is another text whenever it is sealed.
+    let sealed = "SELECT field, version, instr(value, 'gAAAAA') > 0 FROM base_state_changes \
+                  WHERE field IN ('agent', 'agent+', 'secret_registry', 'secret_registry+') ORDER BY field";
+    let first = ["agent", "secret_registry"].map(|field| [SqlValue::from(field), 1.into(), 1.into()]);
+    assert_eq!(rows(&again, sealed), first);
 }
 
 #[tokio::test]

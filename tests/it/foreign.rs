@@ -749,6 +749,65 @@ fn openhands_v0_conversations_can_be_read_and_are_exported_unchanged() {
     store.append(&conversation("on"), Expected::Exists, &[pause("new")]).unwrap();
 }
 
+/// The files below `folder` that are text, by path.
+fn texts(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let mut texts = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            texts.extend(self::texts(&path));
+        } else if let Ok(text) = fs::read_to_string(&path) {
+            texts.insert(path, text);
+        }
+    }
+    texts
+}
+
+#[test]
+fn records_without_a_readable_time_give_the_catalogue_the_same_times_at_import_and_later() {
+    let scratch = Scratch::new();
+    let values = ["\"later\"", "\"2025-13-45T99:00:00\"", "\"\"", "null", "12", "-1e99"];
+    let is_time = regex::Regex::new(r#""timestamp":\s*("[^"]*")"#).unwrap();
+    let mut cases = 0;
+    for (number, log) in
+        [golden("openhands-v0/sessions"), golden("claude-code"), golden("codex")].iter().enumerate()
+    {
+        let files = texts(log);
+        let places: Vec<(&PathBuf, std::ops::Range<usize>)> = files
+            .iter()
+            .flat_map(|(path, text)| {
+                is_time.captures_iter(text).map(move |found| (path, found.get(1).unwrap().range()))
+            })
+            .collect();
+        assert!(places.len() > 20, "{}", log.display());
+        // Each time by itself, and all of them with each value.
+        let single = (0..places.len()).map(|place| (values[place % values.len()], place..place + 1));
+        let all = values.iter().map(|value| (*value, 0..places.len()));
+        for (case, (value, damaged)) in single.chain(all).enumerate() {
+            let folder = scratch.path(&format!("{number}-{case}"));
+            for (path, text) in &files {
+                let mut text = text.clone();
+                for (_, place) in places[damaged.clone()].iter().rev().filter(|(of, _)| *of == path) {
+                    text.replace_range(place.clone(), value);
+                }
+                let place = folder.join(path.strip_prefix(log).unwrap());
+                fs::create_dir_all(place.parent().unwrap()).unwrap();
+                fs::write(place, text).unwrap();
+            }
+            let store = Store::in_memory(&still()).unwrap();
+            import(&store, &folder);
+            assert_sound(&store);
+            let head = store.head().unwrap();
+            import(&store, &folder);
+            assert_eq!(store.head().unwrap(), head, "{value} at {damaged:?}");
+            assert_sound(&store);
+            cases += 1;
+            fs::remove_dir_all(&folder).unwrap();
+        }
+    }
+    assert!(cases > 100, "{cases}");
+}
+
 #[test]
 fn an_imported_log_stays_read_only_when_copied_and_the_doctor_leaves_it_alone() {
     let store = Store::in_memory(&still()).unwrap();

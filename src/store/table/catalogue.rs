@@ -57,6 +57,7 @@ const SET_PARENT: &str = "WITH RECURSIVE above (key) AS (SELECT key FROM convers
      UPDATE conversation SET parent = (SELECT key FROM conversation WHERE id = ?2) \
      WHERE key = ?1 AND EXISTS (SELECT 1 FROM above) AND ?1 NOT IN (SELECT key FROM above)";
 const SET_FORK: &str = "UPDATE conversation SET forked_from = ?2, forked_at = ?3 WHERE key = ?1";
+const SET_TIME: &str = "UPDATE conversation SET updated_at = ?2, updated_minute = ?3 WHERE key = ?1";
 const SET_FOREIGN: &str = "UPDATE conversation SET foreign_format = ?2 WHERE key = ?1";
 const SET_CREATED: &str = "UPDATE conversation SET created_at = ?2 WHERE key = ?1";
 const WHOLE: &str = "SELECT event_count, head_hash, leaf_event_id, head_is_empty, status, title, first_message, tags, \
@@ -441,8 +442,11 @@ pub(in crate::store) fn set_fork(db: &Connection, key: i64, from: &str, at: Opti
 }
 
 /// Marks the conversation as a copy of another program's log of this format. Appends to it are then rejected.
+///
+/// A copy's events take their times by another rule, so the row's times may change.
 pub(in crate::store) fn set_foreign(db: &Connection, key: i64, format: &str) -> Result<()> {
-    change::replaced(db, key, &[Subject::Foreign], || set(db, SET_FOREIGN, params![key, format]))
+    change::replaced(db, key, &[Subject::Foreign], || set(db, SET_FOREIGN, params![key, format]))?;
+    again::set_copy_time(db, key)
 }
 
 /// Sets when the conversation began, if another source than its first event has that time.

@@ -2,14 +2,17 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::{Entry, FORGET, SAVE_TIMES, set, value};
+use super::{Entry, FORGET, SAVE_TIMES, SET_TIME, set, value};
 use crate::chain::Digest;
 use crate::error::Result;
+use crate::ids::Timestamp;
 use crate::state::ExecutionStatus;
 use crate::store::engine::Doing as _;
 use crate::store::table::base_state;
 
 const REST: &str = "SELECT first_message, last_timestamp, updated_at FROM conversation WHERE key = ?1";
+
+const TIMES: &str = "SELECT timestamp, recorded_at FROM event WHERE conversation = ?1 ORDER BY sequence DESC";
 
 /// What is known of a conversation from other sources than its events.
 pub(in crate::store) struct Told {
@@ -117,4 +120,25 @@ pub(in crate::store) fn put_back(
     replayed.save(db, now)?;
     let minute = replayed.updated_at.map_or(0, |time| time.0.div_euclid(60_000_000));
     set(db, SAVE_TIMES, params![stored.key, replayed.created_at.0, minute])
+}
+
+/// Sets the time of the last change of a copy: the last readable time of an event, as in [`Entry::take`]. An import may
+/// only learn behind the last event that it has read a copy.
+pub(super) fn set_copy_time(db: &Connection, key: i64) -> Result<()> {
+    let mut time = None;
+    let mut statement = db.prepare_cached(TIMES).doing("reading the times of events")?;
+    let mut rows = statement.query([key]).doing("reading the times of events")?;
+    while let Some(row) = rows.next().doing("reading the times of events")? {
+        let stated = value::text(row, 0).doing("reading the times of events")?;
+        let stated = stated.as_deref().and_then(Timestamp::parse);
+        let recorded = row.get(1).map(Timestamp).doing("reading the times of events")?;
+        time = Some(stated.unwrap_or(recorded));
+        if stated.is_some() {
+            break;
+        }
+    }
+    match time {
+        Some(time) => set(db, SET_TIME, params![key, time.0, time.0.div_euclid(60_000_000)]),
+        None => Ok(()),
+    }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::RemoteConversation;
 use crate::conversation::error::{ConversationError, Result};
+use crate::ids::ConversationId;
 use crate::remote::{RemoteError, Seen};
 use crate::state::ExecutionStatus;
 
@@ -56,6 +57,25 @@ impl Before {
             | ExecutionStatus::Deleting => has_begun && has_state,
         }
     }
+
+    /// Returns the status that a run has ended with. `None` if it goes on: the whole state that a server sends behind the
+    /// end of an earlier run may arrive after the next run was requested, and looks like the end of that one.
+    fn outcome(&self, seen: &Seen, conversation: &ConversationId) -> Result<Option<ExecutionStatus>> {
+        match (seen.status, &seen.error) {
+            (ExecutionStatus::Running, _) => Ok(None),
+            (ExecutionStatus::Error, error) => {
+                let (code, detail) = match error {
+                    Some((at, code, detail)) if *at >= self.first => (code.clone(), detail.clone()),
+                    Some(_) | None => {
+                        let what = "Remote conversation ended with error: the server gave no details";
+                        ("RemoteError".to_owned(), what.to_owned())
+                    }
+                };
+                Err(ConversationError::Run { conversation: conversation.clone(), code, detail })
+            }
+            (status, _) => Ok(Some(status)),
+        }
+    }
 }
 
 impl RemoteConversation {
@@ -73,14 +93,19 @@ impl RemoteConversation {
             {
                 return Err(error.clone().into());
             }
-            if before.is_over(&seen) {
-                return self.outcome(before).await;
+            if before.is_over(&seen)
+                && let Some(status) = self.outcome(before).await?
+            {
+                return Ok(status);
             }
             rest = match rest {
                 _ if seen.status == ExecutionStatus::Running => None,
                 Some((status, next, since)) if (status, next) == (seen.status, seen.cursor.next) => {
-                    if since.elapsed() > QUIET && seen.lost.is_none() {
-                        return self.outcome(before).await;
+                    if since.elapsed() > QUIET
+                        && seen.lost.is_none()
+                        && let Some(status) = self.outcome(before).await?
+                    {
+                        return Ok(status);
                     }
                     rest
                 }
@@ -101,8 +126,8 @@ impl RemoteConversation {
         }
     }
 
-    /// Returns the outcome of a run, after receiving its last events.
-    async fn outcome(&self, before: &Before) -> Result<ExecutionStatus> {
+    /// Returns the outcome of a run, after receiving its last events. `None` if those show that it goes on.
+    async fn outcome(&self, before: &Before) -> Result<Option<ExecutionStatus>> {
         let seen = match self.heard().await {
             Ok(seen) => seen,
             // The events received so far already contain the outcome.
@@ -111,17 +136,7 @@ impl RemoteConversation {
             }
             Err(error) => return Err(error),
         };
-        if seen.status != ExecutionStatus::Error {
-            return Ok(seen.status);
-        }
-        let (code, detail) = match seen.error {
-            Some((at, code, detail)) if at >= before.first => (code, detail),
-            Some(_) | None => {
-                let what = "Remote conversation ended with error: the server gave no details";
-                ("RemoteError".to_owned(), what.to_owned())
-            }
-        };
-        Err(ConversationError::Run { conversation: self.0.id.clone(), code, detail })
+        before.outcome(&seen, &self.0.id)
     }
 
     /// Waits for an update, from sequence `first` on, which reports that the goal is no longer pursued. Returns it.
@@ -160,4 +175,40 @@ impl RemoteConversation {
 /// Returns whether the server refused a run because one is already in progress.
 pub(super) fn is_running(error: &RemoteError) -> bool {
     matches!(error, RemoteError::Refused { status: 409, .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remote::Cursor;
+
+    #[test]
+    fn a_whole_state_that_comes_late_does_not_end_the_next_run() {
+        let id = ConversationId::new("talk").unwrap();
+        let error = |at| Some((at, "Code".to_owned(), "why".to_owned()));
+        let mut seen = Seen::new(Cursor { next: 7, ..Cursor::default() }, ExecutionStatus::Error);
+        seen.error = error(6);
+        let before = Before::of(&seen);
+
+        // The next run has begun. Then the whole state of the run before arrives, which still says `error`.
+        seen.told = Some(7);
+        seen.snapshots += 1;
+        assert!(before.is_over(&seen));
+        seen.status = ExecutionStatus::Running; // as the server answers when it is asked
+        assert_eq!(before.outcome(&seen, &id).unwrap(), None);
+
+        for status in [ExecutionStatus::Finished, ExecutionStatus::Paused, ExecutionStatus::Stuck] {
+            seen.status = status;
+            assert!(before.is_over(&seen));
+            assert_eq!(before.outcome(&seen, &id).unwrap(), Some(status));
+        }
+        for (at, code) in [(6, "RemoteError"), (7, "Code")] {
+            (seen.status, seen.error) = (ExecutionStatus::Error, error(at));
+            let failed = before.outcome(&seen, &id).unwrap_err();
+            assert!(
+                matches!(&failed, ConversationError::Run { code: found, .. } if found == code),
+                "{failed:?}"
+            );
+        }
+    }
 }

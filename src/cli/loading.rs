@@ -21,33 +21,60 @@ pub(super) fn tell(store: &Store) {
     if let Ok(Some(behind)) = store.behind() {
         print::tell(format_args!("annals: {}: {}", store.path().display(), lacking(behind)));
     }
+    if let Ok(Some(behind)) = store.index_behind() {
+        print::tell(format_args!("annals: {}: {}", store.path().display(), unindexed(behind)));
+    }
     // Progress is for a person who waits. In a log file it would be noise.
     if !std::io::stderr().is_terminal() {
         return;
     }
-    let last = Mutex::new(Instant::now());
+    let reports = Mutex::new(Reports { last: Instant::now() });
     store.tell_loading(move |progress| {
-        let Ok(mut last) = last.lock() else { return };
-        if last.elapsed() >= INTERVAL {
-            *last = Instant::now();
-            let (position, head) = (count(progress.position.0), count(progress.head.0));
-            print::tell(format_args!("annals: derived tables follow the log: {position} of {head} events"));
+        let Ok(mut reports) = reports.lock() else { return };
+        if let Some(line) = reports.next(progress, Instant::now()) {
+            print::tell(format_args!("annals: {line}"));
         }
     });
+}
+
+/// The reports of a long load.
+struct Reports {
+    /// When the last one was made, or when the command began.
+    last: Instant,
+}
+
+impl Reports {
+    /// Returns the report that is due at `now`. `None` if the last one is not old enough.
+    fn next(&mut self, progress: RebuildProgress, now: Instant) -> Option<String> {
+        if now.duration_since(self.last) < INTERVAL {
+            return None;
+        }
+        self.last = now;
+        let (position, head) = (count(progress.position.0), count(progress.head.0));
+        Some(format!("derived tables follow the log: {position} of {head} events"))
+    }
 }
 
 /// Returns what to say about a file that may only be read and whose derived tables have not read the whole log.
 fn lacking(behind: RebuildProgress) -> String {
     let RebuildProgress { position, head } = behind;
     if position == head {
-        return "the file may only be read, and the usage of some conversations in it is out of date"
-            .to_owned();
+        return "the file may only be read, and some rows of its derived tables are out of date".to_owned();
     }
     format!(
         "the file may only be read, and its derived tables have read {} of {} events: transcripts, tool calls, usage, \
-         tasks, searches and queries lack the rest",
+         tasks and queries lack the rest",
         count(position.0),
         count(head.0)
+    )
+}
+
+/// Returns what to say about a file that may only be read and whose search index has not read the whole log.
+fn unindexed(behind: RebuildProgress) -> String {
+    format!(
+        "the file may only be read, and its search index has read {} of {} events: a search does not find the rest",
+        count(behind.position.0),
+        count(behind.head.0)
     )
 }
 
@@ -58,6 +85,24 @@ mod tests {
     use crate::event::NewEvent;
     use crate::ids::{ConversationId, Position};
     use crate::store::Options;
+
+    #[test]
+    fn a_long_load_reports_its_progress_once_a_second() {
+        let begun = Instant::now();
+        let mut reports = Reports { last: begun };
+        let mut at = |ms: u64, position: u64| {
+            let progress = RebuildProgress { position: Position(position), head: Position(5000) };
+            reports.next(progress, begun + Duration::from_millis(ms))
+        };
+        assert_eq!(at(0, 1000), None);
+        assert_eq!(at(999, 2000), None);
+        let line = |position: u64| {
+            Some(format!("derived tables follow the log: {} of {} events", count(position), count(5000)))
+        };
+        assert_eq!(at(1000, 3000), line(3000));
+        assert_eq!(at(1999, 4000), None);
+        assert_eq!(at(2000, 5000), line(5000));
+    }
 
     #[test]
     fn a_file_that_lags_and_may_only_be_read_is_reported_until_it_has_caught_up() {
@@ -74,12 +119,21 @@ mod tests {
         drop(store);
 
         let read_only = Options { read_only: true, ..Options::default() };
-        let behind = Store::open_with(&path, &read_only).unwrap().behind().unwrap().unwrap();
+        let reader = Store::open_with(&path, &read_only).unwrap();
+        let behind = reader.behind().unwrap().unwrap();
         assert_eq!(behind, RebuildProgress { position: Position(1), head: Position(3) });
         assert!(lacking(behind).contains("have read 1 of 3 events"), "{}", lacking(behind));
-        assert!(lacking(RebuildProgress { position: Position(3), ..behind }).contains("usage"));
+        assert!(lacking(RebuildProgress { position: Position(3), ..behind }).contains("out of date"));
+        assert_eq!(reader.index_behind().unwrap(), None, "an index that was never used lacks nothing");
 
-        Store::open_with(&path, &still).unwrap().catch_up().unwrap();
-        assert_eq!(Store::open_with(&path, &read_only).unwrap().behind().unwrap(), None);
+        let writer = Store::open_with(&path, &still).unwrap();
+        writer.search("words", &Default::default(), 1, &mut |_| ()).unwrap();
+        assert_eq!((reader.behind().unwrap(), reader.index_behind().unwrap()), (None, None));
+        writer.append(&talk, Expected::Any, &[event("d")]).unwrap();
+        let behind = reader.index_behind().unwrap().unwrap();
+        assert_eq!(behind, RebuildProgress { position: Position(3), head: Position(4) });
+        assert!(unindexed(behind).contains("has read 3 of 4 events"), "{}", unindexed(behind));
+        writer.catch_up().unwrap();
+        assert_eq!((reader.behind().unwrap(), reader.index_behind().unwrap()), (None, None));
     }
 }

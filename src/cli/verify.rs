@@ -7,9 +7,10 @@ use clap::Args;
 use super::print::{Output, bytes, count, harmless, plural, time};
 use super::{DONE, FAILED, Place, proof};
 use crate::audit::json;
-use crate::audit::proof::{compare, redacted_since};
+use crate::audit::proof::{SignedHead, compare, redacted_since};
 use crate::error::{Error, Result};
-use crate::store::{Finding, Verification, VerifyProgress, VerifyStep};
+use crate::ids::ConversationId;
+use crate::store::{Finding, Store, Verification, VerifyProgress, VerifyStep};
 
 /// Check that nothing was changed: the hash chain, the catalogue, attachments, and derived tables
 #[derive(Debug, Args)]
@@ -33,24 +34,76 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
-    let store = match place.read() {
+    // The head comes first: it is read quickly, and the verification may take long.
+    let head =
+        command.against.as_deref().map(|path| proof::read_head(path, command.key.as_deref())).transpose()?;
+    let (store, finding) = match place.read() {
         // This is reported as a finding, because the hint of the error is to run `annals verify`.
-        Err(error @ Error::Corrupt { .. }) => return unreadable(&error, output),
-        other => other?,
+        Err(error @ Error::Corrupt { .. }) => match place.read_only() {
+            Ok(store) => (store, Some(of_the_file(format!("it cannot be opened for writing: {error}")))),
+            Err(_) => return failed(of_the_file(format!("it cannot be opened: {error}")), output),
+        },
+        other => (other?, None),
     };
-    let id = command.id.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
-    let total = match &id {
-        Some(id) => store.conversation(id)?.event_count,
-        None => store.head()?.0,
+    match check(&store, command, head.as_ref(), finding, output) {
+        // The hint of this error would be the same.
+        Err(error) => failed(Finding::of_damage(None, "what has to be checked", error)?, output),
+        done => done,
+    }
+}
+
+/// Verifies, and prints the findings. `finding` was found before.
+fn check(
+    store: &Store,
+    command: &Arguments,
+    head: Option<&SignedHead>,
+    finding: Option<Finding>,
+    output: &Output,
+) -> Result<u8> {
+    let id = command.id.as_deref().map(|prefix| store.resolve_in_damage(prefix)).transpose()?;
+    let mut seen = verify(store, id.as_ref(), command.quick, output)?;
+    if let Some(finding) = finding {
+        seen.damaged += 1;
+        seen.findings.insert(0, finding);
+    }
+    // The findings of the verification are printed before the comparison with the head begins.
+    print(&seen.findings, output)?;
+    if let Some(signed) = head {
+        let contradictions = compare(store, &signed.head)?;
+        print(&contradictions, output)?;
+        seen.findings.extend(contradictions);
+        seen.notes.extend(redacted_since(store, &signed.head)?);
+    }
+    if output.json {
+        let mut value = json::verification(&seen);
+        value["against"] = head.map(proof::value).into();
+        output.value(&value)?;
+    } else {
+        summarize(&seen, head, command.key.is_some(), output)?;
+    }
+    Ok(if seen.findings.is_empty() { DONE } else { FAILED })
+}
+
+/// Runs the verification and shows its progress.
+fn verify(
+    store: &Store,
+    id: Option<&ConversationId>,
+    is_quick: bool,
+    output: &Output,
+) -> Result<Verification> {
+    // What cannot be read here is a finding of the verification; the progress then has no length.
+    let total = match id {
+        Some(id) => store.conversation(id).map(|row| row.event_count),
+        None => store.head().map(|head| head.0),
     };
     let bar = output.progress("events");
-    bar.set_length(total);
+    bar.set_length(total.unwrap_or(0));
     let mut checking = |progress: VerifyProgress| {
         bar.set_position(progress.events);
         bar.set_message(bytes(progress.payload_bytes));
     };
-    let mut seen = match &id {
-        None if !command.quick => store.verify_whole(&mut |step| match step {
+    let seen = match id {
+        None if !is_quick => store.verify_whole(&mut |step| match step {
             VerifyStep::Checking(progress) => checking(progress),
             VerifyStep::Structure => bar.set_message("pages and indexes"),
             VerifyStep::Comparing(progress) => {
@@ -58,26 +111,30 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
                 bar.set_position(progress.position.0);
                 bar.set_message("replayed");
             }
-        })?,
-        only => store.verify(only.as_ref(), &mut checking)?,
+        }),
+        only => store.verify(only, &mut checking),
     };
     bar.finish_and_clear();
-    let head =
-        command.against.as_deref().map(|path| proof::read_head(path, command.key.as_deref())).transpose()?;
-    if let Some(signed) = &head {
-        seen.findings.extend(compare(&store, &signed.head)?);
-        seen.notes.extend(redacted_since(&store, &signed.head)?);
+    seen
+}
+
+/// Prints findings, one line each. As JSON, they are part of the answer.
+fn print(findings: &[Finding], output: &Output) -> Result<()> {
+    if !output.json {
+        for finding in findings {
+            output.line(line(finding))?;
+        }
     }
-    let is_sound = seen.findings.is_empty();
-    if output.json {
-        let mut value = json::verification(&seen);
-        value["against"] = head.as_ref().map(proof::value).into();
-        output.value(&value)?;
-        return Ok(if is_sound { DONE } else { FAILED });
-    }
-    for finding in &seen.findings {
-        output.line(line(finding))?;
-    }
+    Ok(())
+}
+
+/// Prints the notes and the figures, after the findings.
+fn summarize(
+    seen: &Verification,
+    head: Option<&SignedHead>,
+    is_held_to_key: bool,
+    output: &Output,
+) -> Result<()> {
     for note in &seen.notes {
         output.line(format!("note: {}", line(note)))?;
     }
@@ -87,8 +144,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
              (`annals restore`)",
         )?;
     }
-    if let Some(signed) = &head {
-        output.line(proof::describe(signed, command.key.is_some()))?;
+    if let Some(signed) = head {
+        output.line(proof::describe(signed, is_held_to_key))?;
     }
     let checked = format!(
         "{}, {} ({}), {}",
@@ -101,7 +158,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         0 => String::new(),
         number => format!(", {} of them redacted, as the administrative log says", count(number)),
     };
-    let verdict = if is_sound {
+    let verdict = if seen.findings.is_empty() {
         format!("{checked}: all as they were written{redacted}")
     } else {
         format!("{checked}: {}", plural(seen.findings.len() as u64, "finding"))
@@ -113,13 +170,15 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
             time(since)
         ))?;
     }
-    Ok(if is_sound { DONE } else { FAILED })
+    Ok(())
 }
 
-/// Reports a file that is so damaged that it cannot be opened.
-fn unreadable(error: &Error, output: &Output) -> Result<u8> {
-    let what = format!("it cannot be opened: {error}");
-    let finding = Finding { conversation: None, sequence: None, what };
+fn of_the_file(what: String) -> Finding {
+    Finding { conversation: None, sequence: None, what }
+}
+
+/// Reports a file that is so damaged that it cannot be verified.
+fn failed(finding: Finding, output: &Output) -> Result<u8> {
     if output.json {
         let seen = Verification { damaged: 1, findings: vec![finding], ..Verification::default() };
         output.value(&json::verification(&seen))?;

@@ -66,6 +66,15 @@ impl Chart<'_> {
         }
     }
 
+    /// Removes the remedies that write to the log, because they rely on data that cannot be read.
+    fn keep_from_repair(&mut self) {
+        for finding in &mut self.findings {
+            if finding.remedy != Some(Remedy::Recatalogue) {
+                finding.remedy = None;
+            }
+        }
+    }
+
     fn id(&self, place: usize) -> &str {
         self.skeleton.tree.id(place).unwrap_or_default()
     }
@@ -110,28 +119,38 @@ impl Doctor<'_> {
         seen.conversations += 1;
         progress(events);
         let mut chart = Chart { row: &row, skeleton: &skeleton, findings: Vec::new() };
-        examine_sequences(&mut chart);
+        let examined = self.examine_log(&mut chart);
+        if examined.is_err() {
+            chart.keep_from_repair();
+        }
+        let imported = self.examine_import(&mut chart);
+        chart.cut();
+        if row.foreign_format.is_some() {
+            chart.leave_as_it_is();
+        }
+        seen.findings.append(&mut chart.findings);
+        seen.bear(Some(id), "what is stored beside its events", examined)?;
+        seen.bear(Some(id), "its import", imported)?;
+        Ok(())
+    }
+
+    /// Checks the sequences, the catalogue's row, HEAD, the calls and the payloads.
+    fn examine_log(&self, chart: &mut Chart<'_>) -> Result<()> {
+        let id = &chart.row.id;
+        examine_sequences(chart);
         if self.looks_for(Trouble::Catalogue)
             && let Some(what) = self.store.check_catalogue(id)?
         {
             chart.add(Trouble::Catalogue, what, Some(Remedy::Recatalogue));
             // The log is longer than the row says, so its end was not read here. Findings about HEAD and calls would be
             // wrong, and their repair would write to the log. So the row has to be repaired first.
-            if self.store.hash_at(id, Sequence(row.event_count))?.is_some() {
-                seen.findings.append(&mut chart.findings);
+            if self.store.hash_at(id, Sequence(chart.row.event_count))?.is_some() {
                 return Ok(());
             }
         }
-        let branch = self.examine_head(&mut chart)?;
-        self.examine_calls(&mut chart, &branch)?;
-        examine_payloads(&mut chart);
-        self.examine_import(&mut chart)?;
-        chart.cut();
-        if row.foreign_format.is_some() {
-            chart.leave_as_it_is();
-        }
-        seen.findings.append(&mut chart.findings);
-        Ok(())
+        examine_payloads(chart);
+        let branch = self.examine_head(chart)?;
+        self.examine_calls(chart, &branch)
     }
 
     /// Checks HEAD and the tree. Returns the branch that is live, or that will be live after the repair.

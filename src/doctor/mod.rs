@@ -4,7 +4,8 @@
 //! [`Doctor::examine`] only reads. A [`Finding`] describes what is wrong and where. Its [`Trouble`] explains what that
 //! means and what to do. Its [`Remedy`], if there is one, is what [`Doctor::repair`] would do. Invariant: a repair
 //! never deletes and never rewrites events. It appends events, moves HEAD, sets the status, rebuilds derived tables or
-//! continues an import. Each repair leaves a receipt in the file.
+//! continues an import. Each repair leaves a receipt in the file. Damage never ends an examination: what cannot be read
+//! is a finding, and the rest is examined.
 //!
 //! The doctor does not check whether bytes were changed: `annals verify` does.
 
@@ -16,11 +17,9 @@ mod trouble;
 mod ways;
 mod whole;
 
-use std::collections::HashSet;
-
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence, Timestamp};
-use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
+use crate::store::Store;
 
 pub use trouble::Trouble;
 
@@ -138,7 +137,7 @@ pub struct Finding {
 
 impl Finding {
     /// Makes a finding about a conversation, or about the file.
-    fn new(
+    pub(crate) fn new(
         trouble: Trouble,
         conversation: Option<ConversationId>,
         what: String,
@@ -167,6 +166,27 @@ impl Examination {
     pub fn is_healthy(&self) -> bool {
         self.findings.iter().all(|finding| finding.is_note)
     }
+
+    /// Returns what was read. If reading `what` met damage, adds a finding and returns `None`.
+    fn bear<T>(
+        &mut self,
+        conversation: Option<&ConversationId>,
+        what: &str,
+        read: Result<T>,
+    ) -> Result<Option<T>> {
+        match read {
+            Err(error) if Store::is_damage(&error) => {
+                self.add_damage(conversation, format!("{what} cannot be read: {error}"));
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+
+    /// Adds a finding about damage, which has no repair.
+    fn add_damage(&mut self, conversation: Option<&ConversationId>, what: String) {
+        self.findings.push(Finding::new(Trouble::Structure, conversation.cloned(), what, None));
+    }
 }
 
 /// A callback that receives the number of events examined so far.
@@ -189,33 +209,42 @@ impl<'s> Doctor<'s> {
     /// Examines the whole file, or one conversation. Changes nothing, except that projections catch up with the log if
     /// the file is writable.
     ///
-    /// Memory holds the tree of one conversation at a time: some hundred bytes per event.
+    /// What is damaged and cannot be read is a finding of the kind [`Trouble::Structure`], also if the options do not
+    /// name this kind. Memory holds the tree of one conversation at a time: some hundred bytes per event.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`](crate::Error::UnknownConversation) if `conversation` does not exist, and the
-    /// errors of reading the store.
+    /// [`Error::UnknownConversation`] if `conversation` does not exist, and the errors of reading the store, except
+    /// damage.
     pub fn examine(
         &self,
         conversation: Option<&ConversationId>,
         progress: OnProgress<'_>,
     ) -> Result<Examination> {
         let mut seen = Examination::default();
-        if conversation.is_none() {
-            self.examine_file(&mut seen)?;
-        }
-        let rest = match conversation {
-            Some(id) => self.examine_one(id, &mut seen, progress),
-            None => self.each_conversation(|id| self.examine_one(id, &mut seen, progress)),
-        };
-        let is_torn = seen.findings.iter().any(|finding| finding.trouble == Trouble::Structure);
-        match rest.and_then(|()| self.compare_projections(conversation, &mut seen)) {
-            Err(error) if is_torn && !error.is_transient() => {
-                let what = format!("the rest was not examined: {error}");
-                seen.findings.push(Finding::new(Trouble::Structure, None, what, None));
+        let (conversations, may_repair) = match conversation {
+            Some(id) => (vec![id.clone()], true),
+            None => {
+                let may_repair = self.examine_file(&mut seen)?;
+                (self.every_conversation(&mut seen)?, may_repair)
             }
-            other => other?,
+        };
+        for id in &conversations {
+            match self.examine_one(id, &mut seen, progress) {
+                // It was deleted meanwhile.
+                Err(Error::UnknownConversation { .. }) if conversation.is_none() => {}
+                examined => {
+                    seen.bear(Some(id), "it", examined)?;
+                }
+            }
         }
-        seen.findings.retain(|finding| self.looks_for(finding.trouble));
+        self.compare_projections(conversation, &conversations, &mut seen)?;
+        seen.findings.retain(|finding| {
+            // If this kind is not looked for, it only says what could not be read.
+            self.looks_for(finding.trouble) || finding.trouble == Trouble::Structure
+        });
+        if !may_repair {
+            seen.findings.iter_mut().for_each(|finding| finding.remedy = None);
+        }
         seen.findings.sort_by_key(|finding| finding.trouble);
         Ok(seen)
     }
@@ -234,22 +263,13 @@ impl<'s> Doctor<'s> {
         Timestamp::now().0.saturating_sub(at.0) < self.options.quiet_for_us
     }
 
-    /// Visits every conversation, the oldest first. A conversation that is added meanwhile may be left out.
-    fn each_conversation(&self, mut visit: impl FnMut(&ConversationId) -> Result<()>) -> Result<()> {
-        let mut after = None;
-        let mut visited = HashSet::new();
-        loop {
-            let filter = ConversationFilter::default();
-            let page = self.store.conversations(&filter, Order::Created, after.as_ref(), PAGE_MAX)?;
-            for conversation in page.conversations {
-                if visited.insert(conversation.id.clone()) {
-                    visit(&conversation.id)?;
-                }
-            }
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return Ok(()),
-            }
+    /// Returns every conversation that can be found, in the order in which they came into the file. A conversation that
+    /// is added meanwhile may be left out.
+    fn every_conversation(&self, seen: &mut Examination) -> Result<Vec<ConversationId>> {
+        let listing = self.store.every_conversation()?;
+        for what in listing.damage.into_iter().chain(listing.nameless) {
+            seen.add_damage(None, what);
         }
+        Ok(listing.conversations.into_iter().map(|(_, id)| id).collect())
     }
 }

@@ -154,7 +154,7 @@ impl Trouble {
     pub fn advice(self) -> &'static str {
         match self {
             Self::Structure => {
-                "stop all programs that use the file, keep a copy of it with its -wal, and restore a backup; if only indexes are wrong, --repair rebuilds them; `annals export --all` saves everything that can still be read"
+                "stop all programs that use the file, keep a copy of it with its -wal, and restore a backup; if only indexes do not match their tables, --repair rebuilds them; if only derived tables are damaged, `annals merge FILE --into NEW` makes a file without the damage; `annals export --all` saves every conversation that can still be read"
             }
             Self::Gap => {
                 "restore the conversation from a backup (`annals copy`); `annals verify` says what else was changed"

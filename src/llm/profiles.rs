@@ -11,13 +11,16 @@ use std::path::{Path, PathBuf};
 use super::settings::{Settings, SettingsError};
 use crate::json::{Out, Raw};
 use crate::secret::{Cipher, Form, Held};
-use crate::untrusted;
+use crate::untrusted::{self, LeftOut};
 
 /// The maximum length of a profile, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// The version of the profile format that is written, and the newest version that is read.
 const VERSION: u64 = 1;
+
+/// The maximum number of profiles of a folder that is listed. The server keeps far fewer.
+const PROFILES_MAX: usize = 1000;
 
 /// The maximum length of a name, in characters.
 const NAME_CHARACTERS_MAX: usize = 64;
@@ -71,7 +74,7 @@ pub enum ProfileError {
     NotFound {
         /// The name.
         name: String,
-        /// The names of the existing profiles.
+        /// The names of the existing profiles, the first of them if there are too many to be listed.
         known: Vec<String>,
     },
     /// There is already a profile with this name.
@@ -80,6 +83,9 @@ pub enum ProfileError {
     /// There are already as many profiles as allowed.
     #[error("profile limit reached ({0})")]
     TooMany(usize),
+    /// The folder has too many profiles or other files to be listed. A part of the list would look like all of it.
+    #[error("the folder {0:?} has too many files to be listed: at most {PROFILES_MAX} profiles are")]
+    Crowded(PathBuf),
     /// The version of the file is newer, or not a number.
     #[error("profile {name:?} has version {version}, {VERSION} is the newest that is read")]
     Version {
@@ -131,22 +137,46 @@ impl Profiles {
     /// Returns the names of the profiles, sorted. Files with other names are ignored.
     ///
     /// # Errors
-    /// [`ProfileError::File`] if the folder cannot be read.
+    /// [`ProfileError::File`] if the folder cannot be read, [`ProfileError::Crowded`] if it has more than 1000 profiles or
+    /// too many other files.
     pub fn list(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(file("listing profiles"))? {
-            let name = entry.map_err(file("listing profiles"))?.file_name();
-            let name = name.to_str().and_then(|name| name.strip_suffix(".json"));
-            names.extend(name.filter(|name| is_name(name)).map(str::to_owned));
+        match self.first(PROFILES_MAX)? {
+            (names, Extent::All) => Ok(names),
+            (_, Extent::Part) => Err(ProfileError::Crowded(self.folder.clone())),
         }
+    }
+
+    /// Returns at most `names_max` names, sorted.
+    fn first(&self, names_max: usize) -> Result<(Vec<String>, Extent)> {
+        let found = untrusted::first_paths(&self.folder, names_max, |path| profile_name(path).is_some());
+        let extent = match found.left_out {
+            None => Extent::All,
+            Some(LeftOut::Unread | LeftOut::Beyond(_)) => Extent::Part,
+            Some(LeftOut::Failed(kind)) => return Err(file("listing profiles")(kind.into())),
+        };
+        let mut names: Vec<String> =
+            found.paths.iter().filter_map(|path| profile_name(path).map(str::to_owned)).collect();
         names.sort();
-        Ok(names)
+        Ok((names, extent))
+    }
+
+    /// Returns whether the folder has `max` profiles or more.
+    fn is_full(&self, max: usize) -> Result<bool> {
+        let (names, extent) = self.first(max)?;
+        Ok(names.len() >= max || extent == Extent::Part)
+    }
+
+    fn not_found(&self, name: &str) -> ProfileError {
+        match self.first(PROFILES_MAX) {
+            Ok((known, _)) => ProfileError::NotFound { name: name.to_owned(), known },
+            Err(error) => error,
+        }
     }
 
     /// Returns the profiles without their secrets. Files that are not a JSON object are ignored.
     ///
     /// # Errors
-    /// [`ProfileError::File`] if the folder cannot be read.
+    /// As [`list`](Self::list).
     pub fn summaries(&self) -> Result<Vec<Summary>> {
         let mut summaries = Vec::new();
         for name in self.list()? {
@@ -184,7 +214,7 @@ impl Profiles {
         let text = match untrusted::read_text(&path, FILE_BYTES_MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(ProfileError::NotFound { name: name.to_owned(), known: self.list()? });
+                return Err(self.not_found(name));
             }
             Err(source) => return Err(ProfileError::File { doing: "reading a profile", source }),
         };
@@ -213,7 +243,7 @@ impl Profiles {
         let _lock = self.lock()?;
         if let Some(max) = profiles_max
             && !path.exists()
-            && self.list()?.len() >= max
+            && self.is_full(max)?
         {
             return Err(ProfileError::TooMany(max));
         }
@@ -253,7 +283,7 @@ impl Profiles {
         let (from, to) = (self.path(old)?, self.path(new)?);
         let _lock = self.lock()?;
         if !from.exists() {
-            return Err(ProfileError::NotFound { name: old.to_owned(), known: self.list()? });
+            return Err(self.not_found(old));
         }
         if from == to {
             return Ok(());
@@ -342,10 +372,22 @@ impl Profiles {
     }
 }
 
+/// Whether a list has all the names of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    All,
+    Part,
+}
+
 /// A key and an address that several profiles share.
 struct Connection {
     base_url: Option<String>,
     api_key: Option<String>,
+}
+
+/// Returns the name of the profile that a file holds. `None` if the file holds none.
+fn profile_name(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()?.strip_suffix(".json").filter(|name| is_name(name))
 }
 
 fn is_name(name: &str) -> bool {

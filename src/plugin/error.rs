@@ -6,8 +6,8 @@ use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::credentials::{hide, without_credentials};
 use super::file;
+use crate::secret::{hide, without_credentials};
 
 /// Why a plugin cannot be fetched, read or installed. No message holds a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::Instant;
 
-use super::credentials::shown;
 use super::source::{Origin, cache_name, repository_name};
 use super::{PluginError, PluginSource, file};
 use crate::git::{Unsafe, Use};
+use crate::secret::shown;
 
 /// The default time limit for fetching one plugin.
 pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use super::marketplace::standalone;
 use super::place::{self, Held, PATIENCE, Staging};
 use super::record::{self, InstalledExtension};
-use super::{Fetched, Fetcher, Plugin, PluginError, PluginSource, copy, file, without_credentials};
+use super::{Fetched, Fetcher, Plugin, PluginError, PluginSource, copy, file};
 use crate::ids::Timestamp;
+use crate::secret::without_credentials;
 use crate::skill::Names;
 use crate::untrusted::FirstPaths;
 

@@ -10,7 +10,6 @@
 
 mod command;
 mod copy;
-mod credentials;
 mod error;
 mod fetch;
 mod file;
@@ -30,7 +29,6 @@ mod source;
 use std::path::PathBuf;
 
 pub use command::Command;
-pub use credentials::without_credentials;
 pub use error::{PluginError, PluginProblem};
 pub use fetch::{Fetched, Fetcher, GitSettings, PATIENCE};
 pub use folder::{AmbientPlugins, available, data_root, skills_of_person};

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
 use super::PluginError;
-use super::credentials::{REFERENCE, bare, without_credentials};
+use crate::secret::{REFERENCE, bare, without_credentials};
 
 /// The source of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -2,11 +2,13 @@
 //!
 //! A [`Secret`] prints stars. A [`Registry`] holds the secrets of one conversation by name. It gives commands the
 //! secrets that they name, and has a mask for the output. A [`Cipher`] seals secrets for the disk as the reference
-//! does, and [`document`] does so for a whole base state. The module depends neither on the store nor on its callers.
+//! does, and [`document`] does so for a whole base state. [`without_credentials`] hides what an address contains, known
+//! or not. The module depends neither on the store nor on its callers.
 //! Its invariants: no debug print and no error contains a value; a token that no key opens is kept as it is, so that
 //! the right key can still open it; and a token is never used as the value, even without a key.
 
 pub mod cipher;
+mod credentials;
 pub mod document;
 pub mod environment;
 pub mod mask;
@@ -16,6 +18,8 @@ pub mod source;
 mod value;
 
 pub use cipher::Cipher;
+pub use credentials::without_credentials;
+pub(crate) use credentials::{REFERENCE, bare, hide, shown};
 pub use document::Form;
 pub use mask::{HIDDEN, Mask, StreamMask};
 pub use registry::{Info, Registry};

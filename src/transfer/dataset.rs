@@ -53,10 +53,12 @@ pub struct DatasetReport {
     pub left_out: u64,
     /// The file's size in bytes.
     pub bytes: u64,
+    /// The conversations that could not be read, or not to the end, because of damage, with the reasons.
+    pub unread: Vec<(ConversationId, String)>,
 }
 
 /// Writes conversations as one file into the folder `to`, which is created if it does not exist. `progress` receives
-/// the number of finished conversations after each one.
+/// the number of finished conversations after each one. A damaged conversation does not stop the others.
 ///
 /// # Errors
 /// [`Error::WouldOverwrite`] if a different file is in the way, [`Error::UnknownConversation`], [`Error::Io`]. After
@@ -98,12 +100,18 @@ fn write(
         rows: 0,
         left_out: 0,
         bytes: 0,
+        unread: Vec::new(),
     };
     let mut each = |visit: &mut dyn FnMut(&ConversationId, &mut DatasetReport) -> Result<()>| {
-        for id in conversations {
-            visit(id, &mut report)?;
-            report.conversations += 1;
-            progress(report.conversations);
+        for (done, id) in (1..).zip(conversations) {
+            match visit(id, &mut report) {
+                Err(error) if Store::is_damage(&error) => report.unread.push((id.clone(), error.to_string())),
+                visited => {
+                    visited?;
+                    report.conversations += 1;
+                }
+            }
+            progress(done);
         }
         Ok::<_, Error>(())
     };

@@ -3,6 +3,8 @@
 //! Everything is first written beside its final place, under a name that begins with a dot. It is renamed when it is
 //! complete, so that there is never half an export.
 
+mod each;
+
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,6 +14,8 @@ use super::upgrade::UpgradeReport;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence};
 use crate::store::{Container, Origin, Store};
+
+pub use each::{ExportOutcome, ExportProgress, Selection};
 
 /// The number of file names that are read from the store at once.
 const PAGE: u64 = 1000;
@@ -61,13 +65,15 @@ pub struct ExportReport {
 pub struct Exporter<'a> {
     pub(super) store: &'a Store,
     format: Format,
+    /// Whether the conversations of sub-agents are left out, because each is exported on its own.
+    is_apart: bool,
 }
 
 impl<'a> Exporter<'a> {
     /// Makes an exporter of `store`.
     #[must_use]
     pub fn new(store: &'a Store, format: Format) -> Self {
-        Self { store, format }
+        Self { store, format, is_apart: false }
     }
 
     /// Writes a conversation into the folder `to`, which is created if it does not exist.
@@ -86,7 +92,7 @@ impl<'a> Exporter<'a> {
     ) -> Result<ExportReport> {
         fs::create_dir_all(to).map_err(Error::io("creating", to))?;
         let origin = self.origin(conversation)?;
-        let is_copy = self.store.conversation(conversation)?.foreign().is_some();
+        let is_copy = self.store.trunk(conversation)?.foreign.is_some();
         let name = match (&origin, self.format) {
             (_, Format::Jsonl) => format!("{}.jsonl", conversation.folder_name()),
             // Each conversation of a database gets a folder of its own, because all their files have the same name.
@@ -94,6 +100,10 @@ impl<'a> Exporter<'a> {
                 Some(Origin { container: Some(Container { glue: None, .. }), is_file: false, .. }),
                 Format::OpenHands,
             ) if is_copy => conversation.folder_name(),
+            // Within the folders of two parents, two folders may have the same name.
+            (Some(origin), Format::OpenHands) if self.is_apart && lies_within(Some(origin)) => {
+                conversation.folder_name()
+            }
             (Some(origin), Format::OpenHands) => last_name(&origin.folder).to_owned(),
             (None, Format::OpenHands) | (_, Format::Upgraded) => conversation.folder_name(),
         };
@@ -123,7 +133,7 @@ impl<'a> Exporter<'a> {
             if is_copy {
                 self.write_beside(conversation, to)?;
             }
-            for child in self.store.children(conversation)? {
+            for child in self.children(conversation)? {
                 if !lies_within(self.store.origin(&child)?.as_ref()) {
                     self.export(&child, to, progress)?;
                 }
@@ -132,17 +142,23 @@ impl<'a> Exporter<'a> {
         Ok(report)
     }
 
+    /// Returns the conversations of sub-agents that are exported with a conversation.
+    pub(super) fn children(&self, conversation: &ConversationId) -> Result<Vec<ConversationId>> {
+        if self.is_apart { Ok(Vec::new()) } else { self.store.children(conversation) }
+    }
+
     /// Returns the original layout of a conversation's files, as far as it can still be used.
     ///
     /// A container that cannot be written again from its events is kept as it was. Events that were added later then
     /// need files of their own. A single file has no room for a base state.
     fn origin(&self, conversation: &ConversationId) -> Result<Option<Origin>> {
         let Some(mut origin) = self.store.origin(conversation)? else { return Ok(None) };
-        if self.store.conversation(conversation)?.foreign().is_some() {
+        let trunk = self.store.trunk(conversation)?;
+        if trunk.foreign.is_some() {
             return Ok(Some(origin));
         }
         let fixed = origin.container.as_ref().is_some_and(|container| container.glue.is_none());
-        let has_new_events = fixed && self.store.conversation(conversation)?.event_count > origin.events;
+        let has_new_events = fixed && trunk.event_count > origin.events;
         if has_new_events {
             origin.container = None;
             origin.events_directory = layout::EVENTS.to_owned();
@@ -165,7 +181,7 @@ impl<'a> Exporter<'a> {
         if self.format == Format::Jsonl {
             return self.write_lines(conversation, target, progress);
         }
-        if self.store.conversation(conversation)?.foreign().is_some() {
+        if self.store.trunk(conversation)?.foreign.is_some() {
             return self.write_log(conversation, origin, target, progress);
         }
         if let Some(origin) = origin.filter(|origin| origin.is_file) {
@@ -219,7 +235,7 @@ impl<'a> Exporter<'a> {
         }
         let root =
             origin.map_or("", |origin| origin.events_directory.strip_suffix(layout::EVENTS).unwrap_or(""));
-        for child in self.store.children(conversation)? {
+        for child in self.children(conversation)? {
             let origin = self.origin(&child)?;
             match &origin {
                 Some(_) if !lies_within(origin.as_ref()) => {}
@@ -286,7 +302,7 @@ impl<'a> Exporter<'a> {
             let bytes = self.store.read_attachment(conversation, &container.file, &mut file)?;
             file.flush().map_err(Error::io("writing", path))?;
             target.bytes += bytes;
-            return Ok(self.store.conversation(conversation)?.event_count);
+            return Ok(self.store.trunk(conversation)?.event_count);
         };
         write(&glue.prefix)?;
         self.store.scan(conversation, Sequence(0), |event| {

@@ -33,7 +33,7 @@ pub use bring_back::bring_back;
 pub use copy::{Copier, CopyOptions, CopyProgress, CopyReport, CopyStatus};
 pub use dataset::{Dataset, DatasetReport, export_dataset};
 pub use discover::{Discovery, Found, SourceFormat, discover};
-pub use export::{ExportReport, ExportStatus, Exporter, Format};
+pub use export::{ExportOutcome, ExportProgress, ExportReport, ExportStatus, Exporter, Format, Selection};
 pub use import::Importer;
 pub use report::{ImportOptions, ImportProgress, ImportReport, ImportStatus, OnProgress};
 pub use training::{TrainingCount, TrainingOptions, TrainingRow, training_rows};

@@ -84,7 +84,7 @@ impl Exporter<'_> {
             target.bytes += self.store.read_attachment(conversation, &attachment.path, &mut file)?;
             file.flush().map_err(Error::io("writing", &path))?;
         }
-        for child in self.store.children(conversation)? {
+        for child in self.children(conversation)? {
             let prefix = format!("{prefix}{}{}/", layout::SUBAGENTS, child.folder_name());
             self.write_upgraded(&child, target, &prefix, report, progress)?;
         }

@@ -116,18 +116,56 @@ def test_settings_are_changed_and_kept(begun, annals, model):
         expect(page.get_by_text(text).first).to_be_visible()
 
 
-def test_every_route_of_the_application_is_answered(annals):
-    """No address in the application's program is answered with an error."""
-    paths = [
-        "/api/agent-profiles", "/api/canvas-extensions/installed", "/api/llm/provider-connections", "/api/llm/models",
-        "/api/llm/providers", "/api/llm/subscription/openai/models", "/api/llm/subscription/openai/status", "/api/meta-profiles",
-        "/api/plugins/installed", "/api/profiles", "/api/settings/agent-schema", "/api/settings/conversation-schema",
-        "/api/skills/installed", "/api/tools/", "/api/vscode/status", "/api/vscode/url", "/api/workspaces",
-    ]
-    for path in paths:
-        request = urllib.request.Request(annals.url + path, headers={"X-Session-API-Key": KEY})
-        try:
-            with urllib.request.urlopen(request) as answer:
-                json.load(answer)
-        except urllib.error.HTTPError as error:
-            raise AssertionError(f"{path}: {error.code}") from error
+# The addresses in the application's program that have no parts of their own, and what it reads of each answer. A member
+# in FILLED has to have something in it: a form without fields or a choice without choices would be shown as an empty page.
+ROUTES = {
+    "/api/agent-profiles": {"profiles", "active_agent_profile_id"},
+    "/api/canvas-extensions/installed": {"canvas_extensions"},
+    "/api/llm/provider-connections": [],
+    "/api/llm/models": {"models"},
+    "/api/llm/providers": {"providers"},
+    "/api/llm/subscription/openai/models": {"vendor", "models"},
+    "/api/llm/subscription/openai/status": {"vendor", "connected"},
+    "/api/meta-profiles": {"meta_profiles", "active_meta_profile"},
+    "/api/plugins/installed": {"plugins"},
+    "/api/profiles": {"profiles", "active_profile"},
+    "/api/settings/agent-schema": {"sections"},
+    "/api/settings/conversation-schema": {"sections"},
+    "/api/skills/installed": {"skills"},
+    "/api/tools/": ["terminal", "file_editor", "task_tracker"],
+    "/api/vscode/status": {"running", "enabled"},
+    "/api/vscode/url": {"url"},
+    "/api/workspaces": {"workspaces", "workspaceParents"},
+}
+FILLED = {
+    ("/api/agent-profiles", "profiles"), ("/api/llm/models", "models"), ("/api/llm/providers", "providers"),
+    ("/api/settings/agent-schema", "sections"), ("/api/settings/conversation-schema", "sections"),
+}
+
+
+def answered(annals, path):
+    """The status, and the answer if it is no error."""
+    request = urllib.request.Request(annals.url + path, headers={"X-Session-API-Key": KEY})
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, None
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_every_route_of_the_application_is_answered(annals, path):
+    """No address in the application's program is answered with an error or with something else than it reads."""
+    wanted = ROUTES[path]
+    status, answer = answered(annals, path)
+    assert status == 200
+    if isinstance(wanted, list):
+        assert isinstance(answer, list) and all(name in answer for name in wanted), answer
+    else:
+        assert wanted <= answer.keys(), answer
+        for member in wanted:
+            assert (path, member) not in FILLED or answer[member], (member, answer)
+
+
+def test_an_unknown_route_is_refused(annals):
+    assert answered(annals, "/api/no-such-route") == (404, None)

@@ -1,6 +1,6 @@
 //! Branches in SQL: the views find the same branches as [`Tree`].
 
-use annals::store::{SqlLimits, SqlQuery};
+use annals::store::{SqlLimits, SqlQuery, SqlValue};
 use annals::tree::Tree;
 use annals::{Expected, NewEvent};
 use rusqlite::types::Value;
@@ -28,13 +28,19 @@ fn payloads(name: &str) -> Vec<NewEvent> {
 fn the_branch_of_any_event_equals_the_path_in_the_tree() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
-    let names = ["tree-navigate", "hooks", "agent-server-session", "hello-two-turns"];
+    let names = ["agent-server-session", "hello-two-turns", "hooks", "tree-navigate"];
     for name in names {
         store.append(&conversation(name), Expected::Empty, &payloads(name)).unwrap();
     }
     let db = scratch.foreign();
+    let mut lengths = Vec::new();
     for name in names {
         let tree: Tree = store.tree(&conversation(name)).unwrap();
+        assert_eq!(tree.len(), payloads(name).len(), "{name}");
+        assert!(tree.len() > 1, "{name}");
+        // All but this conversation have events that are not on the path to the last event.
+        let last = tree.path(tree.len() - 1).unwrap();
+        assert_eq!(last.len() < tree.len(), name != "hello-two-turns", "{name}: {last:?}");
         for place in 0..tree.len() {
             let sql = format!(
                 "SELECT sequence FROM branches WHERE conversation_id = '{name}' AND leaf_event_id = '{}' \
@@ -48,12 +54,15 @@ fn the_branch_of_any_event_equals_the_path_in_the_tree() {
         let sql = format!(
             "SELECT sequence FROM active_branches WHERE conversation_id = '{name}' ORDER BY steps_to_leaf DESC"
         );
-        assert_eq!(sequences(&rows(&db, &sql)), tree.branch(leaf.as_deref()).unwrap(), "{name}");
+        let branch = tree.branch(leaf.as_deref()).unwrap();
+        assert_eq!(sequences(&rows(&db, &sql)), branch, "{name}");
+        assert!(!branch.is_empty(), "{name}");
+        lengths.push(vec![SqlValue::Text(name.to_owned()), SqlValue::Integer(branch.len() as i64)]);
     }
     // All conversations at once, through the guarded query.
     let sql = "SELECT conversation_id, count(*) FROM active_branches GROUP BY 1 ORDER BY 1";
     let answer = store.query(&SqlQuery { sql, parameters: &[], limits: SqlLimits::default() }).unwrap();
-    assert_eq!(answer.rows.len(), names.len());
+    assert_eq!((answer.rows, answer.truncated), (lengths, None));
 }
 
 #[test]

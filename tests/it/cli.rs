@@ -276,6 +276,60 @@ fn verify_exits_with_2_after_tampering() {
 }
 
 #[test]
+fn what_was_rebuilt_is_reported_once_and_the_answer_is_complete() {
+    let program = Program::new();
+    program.done(&["import", golden("conversations/coding-task").to_str().unwrap()]);
+    let asked = |arguments: &[&str]| {
+        let output = program.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        (String::from_utf8(output.stdout).unwrap(), errors)
+    };
+    let questions: [&[&str]; 2] =
+        [&["transcript", "5610"], &["query", "SELECT tool, outcome, position FROM tool_calls"]];
+    let whole = questions.map(|question| asked(question).0);
+    for (harm, made) in [
+        ("DROP TABLE transcript_line", "table transcript_line"),
+        ("DROP VIEW transcript", "view transcript"),
+        ("DROP TABLE tool_call", "table tool_call"),
+        (
+            "DELETE FROM tool_call; CREATE UNIQUE INDEX theirs ON tool_call (outcome)",
+            "table tool_call without another program's unique index theirs",
+        ),
+    ] {
+        let db = rusqlite::Connection::open(program.folder.path().join("annals.db")).unwrap();
+        db.execute_batch(harm).unwrap();
+        drop(db);
+        for (number, question) in questions.iter().enumerate() {
+            let (answer, errors) = asked(question);
+            assert_eq!(answer, whole[number], "{harm}");
+            let said = errors.contains("annals: rebuilt what was missing or altered: ");
+            assert_eq!(said, number == 0, "{harm}: {errors}");
+            assert_eq!(errors.contains(made), number == 0, "{harm}: {errors}");
+        }
+    }
+}
+
+#[test]
+fn a_command_leaves_no_file_beside_the_database() {
+    let program = Program::new();
+    program.done(&["import", golden("conversations/coding-task").to_str().unwrap()]);
+    let commands: [&[&str]; 5] = [
+        &["list"],
+        &["show", "5610"],
+        &["transcript", "5610"],
+        &["query", "SELECT count(*) FROM transcript"],
+        &["search", "fibonacci"],
+    ];
+    for arguments in commands.into_iter().chain(commands) {
+        program.done(arguments);
+        let entries = std::fs::read_dir(program.folder.path()).unwrap();
+        let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["annals.db"], "{arguments:?}");
+    }
+}
+
+#[test]
 fn the_doctor_explains_repairs_and_reports_each_repair() {
     let program = Program::new();
     program.done(&["import", golden("corrupt/torn-partial-last").to_str().unwrap(), "--as", "torn"]);

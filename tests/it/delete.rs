@@ -4,15 +4,17 @@ use annals::state::base::FieldChange;
 use annals::store::{BaseStateChange, Head};
 use annals::transfer::Importer;
 use annals::{Error, Expected, Options, Position, Sequence, Store};
+use rusqlite::Connection;
 
 use crate::support::events::{pause, said};
 use crate::support::folder::{self, Tree};
+use crate::support::projected;
 use crate::support::{
     Scratch, all_events, assert_error, assert_sound, conversation, event_ids, number, rows, still,
 };
 
-/// Every table with the column that names the conversation of a row.
-const TABLES: [(&str, &str); 13] = [
+/// Every table that is not derived and has a column for the conversation of a row, with that column.
+const TRUTH: [(&str, &str); 8] = [
     ("event", "conversation"),
     ("base_state", "conversation"),
     ("base_state_change", "conversation"),
@@ -20,13 +22,37 @@ const TABLES: [(&str, &str); 13] = [
     ("origin", "conversation"),
     ("attachment", "conversation"),
     ("problem", "conversation"),
-    ("tool_call", "conversation"),
-    ("usage_entry", "conversation"),
-    ("usage_total", "conversation"),
-    ("usage_stale", "conversation"),
-    ("task", "conversation"),
     ("conversation", "key"),
 ];
+
+/// Tables with one row for all conversations, or without rows of their own. [`Store::search`] is asked instead.
+const OF_NO_CONVERSATION: [&str; 2] = ["projection", "transcript_search"];
+
+/// Returns the columns of a table.
+fn columns(db: &Connection, table: &str) -> Vec<String> {
+    let statement = db.prepare(&format!("SELECT * FROM {table}")).unwrap();
+    statement.column_names().into_iter().map(str::to_owned).collect()
+}
+
+/// Returns the tables with a column for the conversation of a row, each with that column, and the derived tables whose
+/// rows are those of events. Every derived table is one or the other.
+fn tables(db: &Connection) -> (Vec<(String, &'static str)>, Vec<String>) {
+    let mut of_conversations: Vec<(String, &'static str)> =
+        TRUTH.iter().map(|(table, column)| ((*table).to_owned(), *column)).collect();
+    let mut of_events = Vec::new();
+    for table in projected::tables() {
+        let columns = columns(db, &table);
+        if columns.iter().any(|column| column == "conversation") {
+            of_conversations.push((table, "conversation"));
+        } else if columns.iter().any(|column| column == "position") && table != "projection" {
+            of_events.push(table);
+        } else {
+            let is_known = OF_NO_CONVERSATION.iter().any(|known| table.starts_with(known));
+            assert!(is_known, "{table}: which rows are those of a conversation?");
+        }
+    }
+    (of_conversations, of_events)
+}
 
 #[test]
 fn deletion_removes_everything_of_one_conversation_and_nothing_of_another() {
@@ -50,34 +76,33 @@ fn deletion_removes_everything_of_one_conversation_and_nothing_of_another() {
     store.catch_up().unwrap();
     let db = scratch.foreign();
     let key = number(&db, &format!("SELECT key FROM conversation WHERE id = '{goes}'"));
-    let others = |table: &str, column: &str| {
-        rows(&db, &format!("SELECT * FROM {table} WHERE {column} IS NOT {key} ORDER BY 1"))
+    let (tables, of_events) = tables(&db);
+    let others = || {
+        let others = tables.iter().map(|(table, column)| {
+            rows(&db, &format!("SELECT * FROM {table} WHERE {column} IS NOT {key} ORDER BY 1"))
+        });
+        others.collect::<Vec<_>>()
     };
-    let before = TABLES.map(|(table, column)| others(table, column));
-    let counts = TABLES
-        .map(|(table, column)| number(&db, &format!("SELECT count(*) FROM {table} WHERE {column} = {key}")));
+    let before = others();
+    let counts: Vec<i64> = tables
+        .iter()
+        .map(|(table, column)| number(&db, &format!("SELECT count(*) FROM {table} WHERE {column} = {key}")))
+        .collect();
     assert!(counts.iter().filter(|count| **count > 0).count() >= 8, "{counts:?}");
 
     let length = store.conversation(&goes).unwrap().event_count;
     assert_eq!(store.delete(&goes).unwrap(), length);
-    for (table, column) in TABLES {
+    for (table, column) in &tables {
         let left = number(&db, &format!("SELECT count(*) FROM {table} WHERE {column} = {key}"));
         assert_eq!(left, 0, "{table}");
     }
-    assert_eq!(
-        number(&db, "SELECT count(*) FROM event_file WHERE position NOT IN (SELECT position FROM event)"),
-        0
-    );
-    assert_eq!(
-        number(
-            &db,
-            "SELECT count(*) FROM transcript_line WHERE position NOT IN (SELECT position FROM event)"
-        ),
-        0
-    );
+    for table in of_events.iter().map(String::as_str).chain(["event_file"]) {
+        let rest = format!("FROM {table} WHERE position NOT IN (SELECT position FROM event)");
+        assert_eq!(number(&db, &format!("SELECT count(*) {rest}")), 0, "{table}");
+    }
     assert_eq!(number(&db, "SELECT count(*) FROM blob WHERE key NOT IN (SELECT blob FROM attachment)"), 0);
     assert_eq!(number(&db, "SELECT count(*) FROM maintenance"), 0);
-    assert_eq!(TABLES.map(|(table, column)| others(table, column)), before);
+    assert_eq!(others(), before);
     let hits = store.search("needle", &Default::default(), 10, &mut |_| ()).unwrap();
     assert_eq!(hits.iter().map(|hit| &hit.conversation).collect::<Vec<_>>(), [&stays]);
     let unknown = || Error::UnknownConversation { conversation: goes.to_string() };

@@ -9,10 +9,11 @@ use std::sync::Mutex;
 use annals::doctor::{Comparison, Doctor, DoctorOptions};
 use annals::state::base::FieldChange;
 use annals::store::{
-    Append, BaseStateChange, ConversationFilter, Durability, ObjectKind, Order, Repair, derived_objects,
+    Append, BaseStateChange, ConversationFilter, Durability, ObjectKind, Order, Repair, SqlLimits, SqlQuery,
+    SqlValue, Truncation, derived_objects,
 };
 use annals::transfer::{Exporter, Format};
-use annals::{Error, Expected, NewEvent, Options, Sequence, Store};
+use annals::{Error, Expected, NewEvent, Options, Position, Sequence, Store};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use serde_json::json;
@@ -317,11 +318,15 @@ fn doctor(store: &Store) -> Vec<Repair> {
 /// Opens the file, appends to it and reads from it. Returns the open store.
 fn open_and_use(path: &Path) -> Result<Store, Error> {
     let store = Store::open_with(path, &quick())?;
+    append_and_read(&store)?;
+    Ok(store)
+}
+
+fn append_and_read(store: &Store) -> Result<(), Error> {
     store.append(&conversation("talk"), Expected::Any, &events(9))?;
     store.transcript(&conversation("talk"), Sequence(0), 1)?;
     store.search("find", &Default::default(), 1, &mut |_| ())?;
-    store.catch_up()?;
-    Ok(store)
+    store.catch_up()
 }
 
 #[test]
@@ -738,6 +743,108 @@ fn another_programs_objects_stay_and_are_named() {
 }
 
 #[test]
+fn another_programs_unique_index_on_a_derived_table_is_dropped_and_the_rows_come_back() {
+    let scratch = Scratch::new();
+    template(&scratch);
+    let sound = scratch.path("sound.db");
+    std::fs::copy(scratch.database(), &sound).unwrap();
+    drop(open_and_use(&sound).unwrap());
+    let wanted = Whole::of(&sound);
+    let db = scratch.foreign();
+    let objects = derived_objects().unwrap();
+    let tables = objects.iter().filter(|object| object.kind == ObjectKind::Table);
+    let mut harms: Vec<(&str, String)> = tables
+        .map(|object| object.name.as_str())
+        .filter(|name| *name != "transcript_search") // no table of its own
+        .map(|name| {
+            let columns = columns(&db, name);
+            let keys: Vec<&str> =
+                columns.iter().filter(|column| column.is_key).map(|column| column.name.as_str()).collect();
+            let harm = if name.starts_with("transcript_search_") {
+                format!("CREATE UNIQUE INDEX theirs ON {name} ({})", keys.join(", "))
+            } else {
+                let last = &columns.last().unwrap().name;
+                format!("DELETE FROM {name}; CREATE UNIQUE INDEX theirs ON {name} ({last})")
+            };
+            (name, harm)
+        })
+        .collect();
+    // It may have the name of one of our indexes.
+    let ours = objects.iter().find(|object| object.kind == ObjectKind::Index && object.table == "tool_call");
+    let ours = &ours.unwrap().name;
+    let create = format!("CREATE UNIQUE INDEX {ours} ON tool_call (outcome)");
+    harms.push(("tool_call", format!("DROP INDEX {ours}; DELETE FROM tool_call; {create}")));
+    drop(db);
+    for (number, (table, harm)) in harms.iter().enumerate() {
+        for is_open in [false, true] {
+            let path = scratch.path(&format!("{number}-{is_open}.db"));
+            std::fs::copy(scratch.database(), &path).unwrap();
+            let early = is_open.then(|| Store::open_with(&path, &quick()).unwrap());
+            Connection::open(&path).unwrap().execute_batch(harm).unwrap_or_else(|e| panic!("{harm}: {e}"));
+            if !is_open && harm.contains("theirs") {
+                assert_reported_to_a_reader(&path, table);
+            }
+            let store = match early {
+                Some(store) => {
+                    expect_ok(harm, append_and_read(&store));
+                    store
+                }
+                None => expect_ok(harm, open_and_use(&path)),
+            };
+            assert_ne!(store.made_again(), Vec::<String>::new(), "{harm}");
+            assert_eq!(expect_ok(harm, store.verify(None, &mut |_| ())).findings, [], "{harm}");
+            assert_eq!(expect_ok(harm, store.verify_projections(&mut |_| ())).findings, [], "{harm}");
+            drop(store);
+            Whole::of(&path).assert_is(&wanted, harm);
+        }
+    }
+    assert!(harms.len() > 8, "only {harms:?} were tried");
+}
+
+/// Asserts that a read-only store answers nothing from a table with another program's unique index `theirs`, and that
+/// its verification names the index.
+#[track_caller]
+fn assert_reported_to_a_reader(path: &Path, table: &str) {
+    let reader = Store::open_with(path, &Options { read_only: true, ..Options::default() }).unwrap();
+    let refused = reader.transcript(&conversation("talk"), Sequence(0), 1).unwrap_err();
+    let named = format!("table {table}");
+    assert!(matches!(&refused, Error::NotDerived { object } if *object == named), "{table}: {refused}");
+    let findings = reader.verify(None, &mut |_| ()).unwrap().findings;
+    assert!(
+        findings.iter().any(|finding| finding.what.contains("the index theirs")),
+        "{table}: {findings:?}"
+    );
+}
+
+#[test]
+fn an_error_of_a_projection_names_the_trigger_that_caused_it() {
+    for table in ["transcript_line", "tool_call", "task"] {
+        let scratch = Scratch::new();
+        template(&scratch);
+        let trigger =
+            format!("CREATE TRIGGER theirs BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'no'); END");
+        scratch.foreign().execute_batch(&trigger).unwrap();
+        let store = Store::open_with(scratch.database(), &quick()).unwrap();
+        store.append(&conversation("talk"), Expected::Any, &events(9)).unwrap();
+        let named = format!("no (not of Annals' making: the trigger theirs on {table})");
+        let talk = conversation("talk");
+        for refused in [
+            store.transcript(&talk, Sequence(0), 1).map(drop),
+            store.catch_up(),
+            store.rebuild(&[], &mut |_| ()),
+        ] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains(&named), "{table}: {error}");
+        }
+        // What needs no derived table still answers.
+        assert_eq!(store.conversation(&talk).unwrap().event_count, 28);
+        scratch.foreign().execute_batch("DROP TRIGGER theirs").unwrap();
+        store.catch_up().unwrap();
+        assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+    }
+}
+
+#[test]
 fn a_lost_table_that_is_not_derived_is_never_recreated() {
     let scratch = Scratch::new();
     template(&scratch);
@@ -816,6 +923,47 @@ fn a_read_only_file_reports_the_object_it_lacks() {
     assert!(seen.findings.iter().any(|finding| finding.what.contains("usage_stale")), "{:?}", seen.findings);
     // The log itself can still be read.
     assert_eq!(store.conversation(&conversation("talk")).unwrap().event_count, 21);
+}
+
+#[test]
+fn a_read_only_file_that_lags_reports_which_answers_may_lack_the_newest_events() {
+    let scratch = Scratch::new();
+    template(&scratch);
+    let store = Store::open_with(scratch.database(), &quick()).unwrap();
+    let reached = store.head().unwrap();
+    let head = store.append(&conversation("talk"), Expected::Any, &events(9)).unwrap()[6].position;
+    assert_eq!(head, Position(reached.0 + 7));
+    drop(store);
+
+    let reader =
+        Store::open_with(scratch.database(), &Options { read_only: true, ..Options::default() }).unwrap();
+    for status in reader.projections().unwrap() {
+        assert_eq!((status.position, status.head), (reached, head), "{}", status.name);
+    }
+    let ask = |sql: &str, rows_max: usize| {
+        let limits = SqlLimits { rows_max, ..SqlLimits::default() };
+        reader.query(&SqlQuery { sql, parameters: &[], limits }).unwrap()
+    };
+    let count = |sql: &str| {
+        let answer = ask(sql, 10);
+        let [row] = &answer.rows[..] else { panic!("{sql}: {:?}", answer.rows) };
+        let [SqlValue::Integer(count)] = row[..] else { panic!("{sql}: {row:?}") };
+        (count.cast_unsigned(), answer.truncated)
+    };
+    let behind = Some(Truncation::Behind);
+    let of_transcript = "SELECT count(*) FROM transcript";
+    assert_eq!(count("SELECT count(*) FROM events"), (head.0, None));
+    assert_eq!(count("SELECT count(*) FROM base_states"), (2, None));
+    assert_eq!(count(of_transcript), (reached.0, behind));
+    assert_eq!(count("SELECT count(*) FROM tool_calls WHERE action_id = 'action9'"), (0, behind));
+    assert_eq!(count("WITH t AS (SELECT title FROM tasks) SELECT count(*) FROM t").1, behind);
+    // Rows that a limit cut off come first: more rows would be there at once.
+    assert_eq!(ask("SELECT position FROM transcript", 3).truncated, Some(Truncation::Rows));
+    assert_eq!(reader.transcript(&conversation("talk"), Sequence(0), 100).unwrap().len(), 21);
+
+    Store::open_with(scratch.database(), &quick()).unwrap().catch_up().unwrap();
+    assert_eq!(count(of_transcript), (head.0, None));
+    assert_eq!(reader.transcript(&conversation("talk"), Sequence(0), 100).unwrap().len(), 28);
 }
 
 #[test]

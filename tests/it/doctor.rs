@@ -1,14 +1,18 @@
 //! The doctor: it reports every damage, repairs only by adding, and leaves a receipt of each repair.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use annals::doctor::{Comparison, Doctor, DoctorOptions, Examination, Finding, Remedy, Trouble};
 use annals::state::base::FieldChange;
-use annals::store::{BaseStateChange, Head, Repair, StoredEvent, Unfinished};
+use annals::store::{
+    BaseStateChange, Durability, Head, ObjectKind, Repair, StoredEvent, Unfinished, derived_objects,
+};
 use annals::transfer::{Copier, CopyOptions, ImportOptions, ImportProgress, Importer};
 use annals::{ConversationId, EventId, Expected, NewEvent, Options, Sequence, Store};
 use serde_json::{Value, json};
 
+use crate::export::{damaged_copy, open_damaged, roots, template};
 use crate::support::events::{event, pause, pause_after, printed, said};
 use crate::support::{
     Scratch, all_events, assert_sound, conversation, event_ids, folder, number, rows, still,
@@ -663,5 +667,150 @@ fn indexes_that_do_not_match_their_tables_are_reported_and_rebuilt() {
         assert_eq!(examine(&store).findings, []);
         assert_eq!(event_ids(&store, &talk), ["a", "b", "c"]);
         assert_eq!(store.verify_whole(&mut |_| ()).unwrap().findings, []);
+    }
+}
+
+/// The conversations of [`template`].
+fn conversations(store: &Store) -> BTreeMap<ConversationId, Vec<StoredEvent>> {
+    let page = store.conversations(&Default::default(), Default::default(), None, 100).unwrap();
+    page.conversations.into_iter().map(|row| (row.id.clone(), all_events(store, &row.id))).collect()
+}
+
+/// Overwrites the first page of every table and index.
+#[test]
+fn a_damaged_page_is_a_finding_and_ends_no_examination() {
+    let scratch = Scratch::new();
+    template(&scratch);
+    let wanted = conversations(&scratch.open_still());
+    assert_eq!(wanted.len(), 5);
+    let objects = derived_objects().unwrap().into_iter();
+    let derived: BTreeSet<String> =
+        objects.filter(|object| object.kind == ObjectKind::Table).map(|object| object.name).collect();
+    let (mut tried, mut merged) = (0, 0);
+    for root in roots(&scratch.database()) {
+        let what = &root.name;
+        let path = scratch.path(&format!("{what}.db"));
+        damaged_copy(&scratch.database(), &path, &root);
+        let store = open_damaged(&path);
+        let doctor = Doctor::new(&store, quiet());
+        let seen = doctor.examine(None, &mut |_| ()).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let of_the_structure =
+            || seen.findings.iter().filter(|finding| finding.trouble == Trouble::Structure);
+        assert!(
+            of_the_structure().any(|finding| finding.what.contains(&**what)),
+            "{what}: {:#?}",
+            seen.findings
+        );
+        // A write to a damaged file may destroy more.
+        assert!(seen.findings.iter().all(|finding| finding.remedy.is_none()), "{what}: {:#?}", seen.findings);
+        let names_the_way_out = of_the_structure().any(|finding| finding.what.contains("annals merge"));
+        let is_derived = derived.contains(&root.table);
+        assert_eq!(names_the_way_out, is_derived, "{what}: {:#?}", seen.findings);
+        tried += 1;
+        if !is_derived {
+            continue;
+        }
+        assert_eq!((seen.conversations, conversations(&store) == wanted), (5, true), "{what}");
+        drop(store);
+        // The way out works: a new file has everything, and nothing is wrong with it.
+        let source = Store::open_with(&path, &Options { read_only: true, ..Options::default() }).unwrap();
+        let options = Options { durability: Durability::Normal, ..still() };
+        let target = Store::open_with(scratch.path(&format!("{what}-new.db")), &options).unwrap();
+        let ids: Vec<ConversationId> = wanted.keys().cloned().collect();
+        let mut copier = Copier::new(&source, &target, CopyOptions::default());
+        let reports = copier.copy(&ids, &mut |_| ()).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(reports.iter().all(|report| report.status.is_whole()), "{what}: {reports:?}");
+        let payloads = |store: &Store| -> Vec<(ConversationId, Vec<String>)> {
+            let all = conversations(store).into_iter();
+            all.map(|(id, events)| (id, events.into_iter().map(|event| event.payload).collect())).collect()
+        };
+        assert_eq!(payloads(&target), payloads(&source), "{what}");
+        assert_sound(&target);
+        merged += 1;
+    }
+    assert!(tried > 50 && merged > 15, "{tried} were tried, {merged} of them derived");
+}
+
+/// Data of one conversation cannot be read. The other conversation is examined and repaired.
+#[test]
+fn a_conversation_that_cannot_be_read_does_not_hide_the_others() {
+    for harm in [
+        "UPDATE base_state SET document = '{' WHERE conversation = 1",
+        "UPDATE base_state SET document = CAST(x'ff00' AS TEXT) WHERE conversation = 1",
+        "UPDATE problem SET problem = CAST(x'ff00' AS TEXT) WHERE conversation = 1",
+        "UPDATE conversation SET id = '' WHERE key = 1",
+    ] {
+        let scratch = Scratch::new();
+        let store = scratch.open_still();
+        let first = import(&store, &folder::golden("corrupt/torn-partial-last"));
+        let other = import(&store, &folder::golden("corrupt/missing-leaf"));
+        set_status(&store, &first, "idle");
+        drop(store);
+        let db = scratch.foreign();
+        db.execute_batch("PRAGMA ignore_check_constraints = ON").unwrap();
+        assert!(db.execute(harm, []).unwrap() > 0, "{harm}");
+        drop(db);
+        let store = scratch.open_still();
+        let doctor = Doctor::new(&store, quiet());
+        let seen = doctor.examine(None, &mut |_| ()).unwrap_or_else(|error| panic!("{harm}: {error}"));
+        let found = |trouble: Trouble, id: &ConversationId| {
+            seen.findings.iter().any(|finding| {
+                finding.trouble == trouble && finding.conversation.as_ref().is_none_or(|of| of == id)
+            })
+        };
+        assert!(found(Trouble::Structure, &first), "{harm}: {:#?}", seen.findings);
+        let mut damaged = seen.findings.iter().filter(|finding| finding.trouble == Trouble::Structure);
+        assert!(damaged.all(|finding| finding.conversation.as_ref() != Some(&other)), "{harm}");
+        assert!(found(Trouble::UnknownHead, &other), "{harm}: {:#?}", seen.findings);
+        // Damage is reported even if only another trouble is looked for.
+        let only_gaps = Doctor::new(&store, only(Trouble::Gap)).examine(None, &mut |_| ()).unwrap();
+        assert!(!only_gaps.is_healthy(), "{harm}: {:#?}", only_gaps.findings);
+        // A repair of the log does not rely on data that cannot be read. The import's problems are not such data.
+        let is_of = |id: &ConversationId, finding: &&Finding| finding.conversation.as_ref() == Some(id);
+        if !harm.contains("UPDATE problem") {
+            let mut writing = seen.findings.iter().filter(|finding| is_of(&first, finding));
+            assert!(
+                writing.all(|finding| matches!(finding.remedy, None | Some(Remedy::Recatalogue))),
+                "{harm}: {:#?}",
+                seen.findings
+            );
+        }
+        for finding in
+            seen.findings.iter().filter(|finding| is_of(&other, finding) && finding.remedy.is_some())
+        {
+            doctor.repair(finding).unwrap_or_else(|error| panic!("{harm}: {finding:?}: {error}"));
+        }
+        let tree = store.tree(&other).unwrap();
+        let row = store.conversation(&other).unwrap();
+        assert!(tree.branch(row.leaf_event_id.as_deref()).is_ok(), "{harm}");
+    }
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn the_command_names_the_way_out_of_damaged_derived_tables() {
+    let program = crate::cli::Program::with_goldens();
+    let file = program.folder.path().join("annals.db");
+    let all = program.json(&["list"])["total"].clone();
+    for name in ["tool_call", "projection"] {
+        let root = roots(&file).into_iter().find(|root| root.name == name).unwrap();
+        damaged_copy(&file, &program.folder.path().join("damaged.db"), &root);
+        for arguments in
+            [&["doctor"][..], &["doctor", "--repair"], &["--json", "doctor"], &["doctor", "5610"]]
+        {
+            let output = program.run(&[&["--db", "damaged.db"], arguments].concat());
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(2), "{name}: {arguments:?}: {text}");
+            assert!(text.contains("annals merge FILE --into NEW"), "{name}: {arguments:?}: {text}");
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(!errors.contains("annals verify"), "{name}: {arguments:?}: {errors}");
+        }
+        let new = format!("{name}-new.db");
+        program.done(&["merge", "damaged.db", "--into", &new]);
+        program.done(&["--db", &new, "verify"]);
+        assert_eq!(program.json(&["--db", &new, "list"])["total"], all, "{name}");
+        for file in ["damaged.db", "damaged.db-wal", "damaged.db-shm"] {
+            let _ = std::fs::remove_file(program.folder.path().join(file));
+        }
     }
 }

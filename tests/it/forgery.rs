@@ -1,5 +1,6 @@
 //! Forgery: another program changes each column of each table that is not derived. Either `verify` reports the change,
-//! or `docs/tamper-evidence.md` names the column as not covered.
+//! or `docs/tamper-evidence.md` names the column as not covered. Damage: no value of any column and no content of any
+//! page ends a verification early.
 #![cfg(feature = "proof")]
 
 use std::collections::BTreeSet;
@@ -8,7 +9,10 @@ use std::sync::LazyLock;
 use annals::audit::proof::{Head, Scope, compare, redacted_since};
 use annals::chain::{ChangeItem, ChangePlace, Digest, change_link};
 use annals::state::base::FieldChange;
-use annals::store::{BaseStateChange, Finding, Head as HeadMove, Mending, Options, Redaction, Verification};
+use annals::store::{
+    BaseStateChange, Finding, Head as HeadMove, Mending, ObjectKind, Options, Redaction, Verification,
+    derived_objects,
+};
 use annals::transfer::Importer;
 use annals::{EventId, Expected, Store, Timestamp};
 use rusqlite::Connection;
@@ -43,34 +47,43 @@ const NOT_COVERED: &[&str] = &[
     "repair.repaired_at",
 ];
 
-/// Tables that are rebuilt from the log. `tests/it/projections.rs` tests their forgery.
-const DERIVED: &[&str] = &[
-    "projection",
-    "task",
-    "tool_call",
-    "transcript_line",
-    "transcript_search",
-    "transcript_search_config",
-    "transcript_search_data",
-    "transcript_search_docsize",
-    "transcript_search_idx",
-    "usage_entry",
-    "usage_stale",
-    "usage_total",
-];
+/// Columns in which the administrative log's hash chain does not tell an absent text from an empty one.
+const ABSENT_IS_EMPTY: &[&str] =
+    &["admin_act.conversation", "admin_act.host", "admin_act.os_user", "admin_act.reason"];
+
+/// Returns the tables that can be made again from the log. `tests/it/derived.rs` tests their forgery.
+fn derived_tables() -> Vec<String> {
+    let objects = derived_objects().unwrap().into_iter();
+    objects.filter(|object| object.kind == ObjectKind::Table).map(|object| object.name).collect()
+}
 
 /// Returns a store whose file has rows in every table.
 fn written() -> (Scratch, Store) {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.database(), file()).unwrap();
+    let store = scratch.open_still();
+    (scratch, store)
+}
+
+/// Returns the file of [`written`].
+fn file() -> &'static [u8] {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let scratch = Scratch::new();
         write(&scratch.open_still());
         // The file is complete, because the store is closed.
         std::fs::read(scratch.database()).unwrap()
     });
+    &FILE
+}
+
+/// Returns the file of [`written`] after `work` of another program.
+fn worked_on(work: impl FnOnce(&Scratch) -> Connection) -> Vec<u8> {
     let scratch = Scratch::new();
-    std::fs::write(scratch.database(), &*FILE).unwrap();
-    let store = scratch.open_still();
-    (scratch, store)
+    std::fs::write(scratch.database(), file()).unwrap();
+    let db = work(&scratch);
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(db);
+    std::fs::read(scratch.database()).unwrap()
 }
 
 fn write(store: &Store) {
@@ -150,11 +163,17 @@ fn a_file_with_rows_in_every_table_is_sound() {
     assert!(seen.changes > 80 && seen.damaged == 0, "{seen:?}");
 }
 
-/// Returns every column that is not derived, with SQL that changes it: once in a row in which it has a value, and once
-/// in a row in which it is null, if there are such rows.
-fn forgeries() -> Vec<(String, String)> {
-    let (scratch, _store) = written();
-    let db = scratch.foreign();
+/// A column of a table.
+struct Column {
+    table: String,
+    name: String,
+    of_type: String,
+    /// The columns that select one row of the table.
+    row: String,
+}
+
+/// Returns every column of every table, except of virtual tables.
+fn columns(db: &Connection) -> Vec<Column> {
     let tables: Vec<String> = db
         .prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%'")
         .unwrap()
@@ -162,8 +181,8 @@ fn forgeries() -> Vec<(String, String)> {
         .unwrap()
         .collect::<Result<_, _>>()
         .unwrap();
-    let mut forgeries = Vec::new();
-    for table in tables.iter().filter(|table| !DERIVED.contains(&table.as_str())) {
+    let mut all = Vec::new();
+    for table in tables {
         let columns: Vec<(String, String, i64)> = db
             .prepare(&format!("SELECT name, type, pk FROM pragma_table_info('{table}')"))
             .unwrap()
@@ -173,18 +192,33 @@ fn forgeries() -> Vec<(String, String)> {
             .unwrap();
         let own: Vec<&str> = columns.iter().filter(|column| column.2 > 0).map(|column| &*column.0).collect();
         let row = if own.is_empty() { "rowid".to_owned() } else { own.join(", ") };
-        for (column, of_type, _) in &columns {
-            let new = match of_type.as_str() {
-                "INTEGER" => format!("CASE {column} WHEN 1 THEN 0 ELSE coalesce({column}, 0) + 1000003 END"),
-                "BLOB" => format!("randomblob(max(coalesce(length({column}), 32), 1))"),
-                _ => format!("coalesce({column}, '') || 'x'"),
-            };
-            for which in ["IS NOT NULL", "IS NULL"] {
-                let of = format!("SELECT {row} FROM {table} WHERE {column} {which} ORDER BY 1 DESC LIMIT 1");
-                if db.prepare(&of).unwrap().exists([]).unwrap() {
-                    let sql = format!("UPDATE {table} SET {column} = {new} WHERE ({row}) IN ({of})");
-                    forgeries.push((format!("{table}.{column}"), sql));
-                }
+        for (name, of_type, _) in columns {
+            all.push(Column { table: table.clone(), name, of_type, row: row.clone() });
+        }
+    }
+    all
+}
+
+/// Returns every column that is not derived, with SQL that changes it: once in a row in which it has a value, and once
+/// in a row in which it is null, if there are such rows.
+fn forgeries() -> Vec<(String, String)> {
+    let (scratch, _store) = written();
+    let db = scratch.foreign();
+    let derived = derived_tables();
+    let mut forgeries = Vec::new();
+    for Column { table, name, of_type, row } in
+        columns(&db).iter().filter(|column| !derived.contains(&column.table))
+    {
+        let new = match of_type.as_str() {
+            "INTEGER" => format!("CASE {name} WHEN 1 THEN 0 ELSE coalesce({name}, 0) + 1000003 END"),
+            "BLOB" => format!("randomblob(max(coalesce(length({name}), 32), 1))"),
+            _ => format!("coalesce({name}, '') || 'x'"),
+        };
+        for which in ["IS NOT NULL", "IS NULL"] {
+            let of = format!("SELECT {row} FROM {table} WHERE {name} {which} ORDER BY 1 DESC LIMIT 1");
+            if db.prepare(&of).unwrap().exists([]).unwrap() {
+                let sql = format!("UPDATE {table} SET {name} = {new} WHERE ({row}) IN ({of})");
+                forgeries.push((format!("{table}.{name}"), sql));
             }
         }
     }
@@ -547,30 +581,177 @@ fn rows_without_an_index_entry_and_entries_without_a_row_are_found() {
     assert_found(&verify(&scratch.open_still()).findings, None, "missing from index event_by_rare_kind");
 }
 
-/// Overwrites single pages of the file. `verify` reports each page that matters and never stops early.
-#[test]
-fn damaged_pages_are_findings_and_never_stop_verify() {
-    let (scratch, store) = written();
-    drop(store);
-    let file = std::fs::read(scratch.database()).unwrap();
-    let pages = file.len() / 4096;
-    let mut found = 0;
-    for page in (1..pages).step_by(7) {
-        let scratch = Scratch::new();
-        let mut damaged = file.clone();
-        let mut noise = page as u64;
-        for byte in &mut damaged[page * 4096..(page + 1) * 4096] {
-            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            *byte = (noise >> 56) as u8;
-        }
-        std::fs::write(scratch.database(), damaged).unwrap();
-        let options = Options { read_only: true, ..Options::default() };
-        let Ok(store) = Store::open_with(scratch.database(), &options) else { continue };
-        let seen = store.verify_whole(&mut |_| ()).unwrap_or_else(|error| panic!("page {page}: {error:?}"));
-        found += u64::from(!seen.findings.is_empty());
-        assert!(seen.findings.is_empty() || seen.damaged > 0, "page {page}: {:#?}", seen.findings);
+/// Writes a file into a folder of its own.
+fn placed(file: &[u8]) -> Scratch {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.database(), file).unwrap();
+    scratch
+}
+
+/// Runs every check of a damaged file. None of them may end early. Returns the result without the findings about
+/// dropped guards, and `None` if the file cannot be opened.
+#[track_caller]
+fn checked(scratch: &Scratch, then: &Head, damage: &str) -> Option<Verification> {
+    let options = Options { read_only: true, ..Options::default() };
+    let store = Store::open_with(scratch.database(), &options).ok()?;
+    let mut seen = store.verify_whole(&mut |_| ()).unwrap_or_else(|error| panic!("{damage}: {error:?}"));
+    seen.findings.retain(|finding| !finding.what.starts_with("the guard "));
+    seen.findings.extend(compare(&store, then).unwrap_or_else(|error| panic!("{damage}: {error:?}")));
+    // For a head of the events alone, every act is later.
+    let mut events = then.clone();
+    events.heads = events.heads.of_events();
+    events.at = Timestamp(0);
+    redacted_since(&store, &events).unwrap_or_else(|error| panic!("{damage}: {error:?}"));
+    match store.verify(Some(&conversation("talk")), &mut |_| ()) {
+        // Its id may be what is damaged.
+        Ok(_) | Err(annals::Error::UnknownConversation { .. }) => Some(seen),
+        Err(error) => panic!("{damage}: {error:?}"),
     }
-    assert!(found as usize > pages / 7 * 3 / 4, "{found} of {}", pages / 7);
+}
+
+/// Overwrites each page of the file. No check ends early, and every page that was overwritten with noise is noticed.
+#[test]
+fn no_damaged_page_ends_a_check_or_stays_unnoticed() {
+    let (scratch, store) = written();
+    let then = head(&store);
+    drop((scratch, store));
+    // Without free pages, which nobody reads.
+    let file = worked_on(|scratch| {
+        let db = scratch.foreign();
+        db.execute_batch("VACUUM").unwrap();
+        db
+    });
+    let sound = checked(&placed(&file), &then, "no damage").unwrap();
+    assert_eq!((sound.findings, sound.damaged), (Vec::new(), 0));
+    let size = usize::from(u16::from_be_bytes([file[16], file[17]]));
+    let pages: Vec<&[u8]> = file.chunks(size).collect();
+    let (zeros, mut swapped, mut noticed) = (vec![0; size], 0, 0);
+    // The first page has the header of the file. Without it, the file is no database.
+    for page in 1..pages.len() {
+        let mut noise = page as u64;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (noise >> 56) as u8
+        })
+        .take(size)
+        .collect();
+        let other = pages[if page + 1 < pages.len() { page + 1 } else { 1 }];
+        // The first byte of a page of a tree. Other pages have the end of a long value, which may be zeros anyway.
+        let is_of_a_tree = [2, 5, 10, 13].contains(&pages[page][0]);
+        for (what, content, must_be_noticed) in
+            [("noise", &*noise, true), ("zeros", &*zeros, is_of_a_tree), ("another page", other, false)]
+        {
+            let damage = format!("page {} is {what}", page + 1);
+            let mut damaged = file.clone();
+            damaged[page * size..][..size].copy_from_slice(content);
+            let seen = checked(&placed(&damaged), &then, &damage);
+            let is_noticed = seen.as_ref().is_none_or(|seen| !seen.findings.is_empty());
+            assert!(is_noticed || !must_be_noticed, "{damage}");
+            assert!(!must_be_noticed || seen.is_none_or(|seen| seen.damaged > 0), "{damage}");
+            if what == "another page" && content != pages[page] {
+                swapped += 1;
+                noticed += i32::from(is_noticed);
+            }
+        }
+    }
+    assert!(noticed > swapped / 2, "{noticed} of {swapped}");
+}
+
+/// Values that no column has, by type. The engine rejects a value of another type.
+fn extremes(of_type: &str) -> &'static [&'static str] {
+    match of_type {
+        "INTEGER" => &["NULL", "9223372036854775807", "-9223372036854775808", "0", "-1"],
+        "BLOB" => &["NULL", "x''", "zeroblob(100000)"],
+        _ => &["NULL", "''", "char(10)", "CAST(x'ff00' AS TEXT)", "printf('%.*c', 50000, 'x')"],
+    }
+}
+
+/// Sets each column to values that no program writes. No check ends early or panics, and all that is covered is noticed.
+#[test]
+fn no_value_of_any_column_ends_a_check_or_stays_unnoticed() {
+    let (scratch, store) = written();
+    let then = head(&store);
+    let file = worked_on(intruder);
+    let (derived, mut changed, mut unnoticed) = (derived_tables(), 0, BTreeSet::new());
+    for Column { table, name, of_type, row } in columns(&scratch.foreign()) {
+        let column = format!("{table}.{name}");
+        let is_covered = !derived.contains(&table) && !NOT_COVERED.contains(&&*column);
+        for value in extremes(&of_type) {
+            let of = format!("SELECT {row} FROM {table} WHERE {name} IS NOT {value} ORDER BY 1 DESC LIMIT 1");
+            let sql = format!("UPDATE {table} SET {name} = {value} WHERE ({row}) IN ({of})");
+            let scratch = placed(&file);
+            let db = scratch.foreign();
+            db.execute_batch("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF").unwrap();
+            db.execute_batch("PRAGMA ignore_check_constraints = ON").unwrap();
+            // The engine rejects NULL in most columns, and a key that another row has.
+            if !db.execute(&sql, []).is_ok_and(|rows| rows == 1) {
+                continue;
+            }
+            drop(db);
+            let seen = checked(&scratch, &then, &sql);
+            changed += 1;
+            let is_noticed = seen.is_none_or(|seen| !seen.findings.is_empty());
+            let is_the_same = *value == "''" && ABSENT_IS_EMPTY.contains(&&*column);
+            if is_covered && !is_noticed && !is_the_same {
+                unnoticed.insert(sql);
+            }
+        }
+    }
+    assert!(changed > 400, "{changed}");
+    assert!(unnoticed.is_empty(), "nothing shows these changes: {unnoticed:#?}");
+    let docs = include_str!("../../docs/tamper-evidence.md");
+    for column in ABSENT_IS_EMPTY {
+        assert!(docs.contains(&format!("`{column}`")), "docs/tamper-evidence.md does not name {column}");
+    }
+}
+
+/// Damage to one part of what a head records does not hide that another part was changed.
+#[test]
+fn damage_does_not_hide_a_contradiction_of_a_kept_head() {
+    let (scratch, store) = written();
+    let then = head(&store);
+    let rewritten = "UPDATE event SET hash = randomblob(32) WHERE conversation = 2 AND sequence = 2";
+    for (damage, id, what) in [
+        ("DELETE FROM log", None, "the id of the store cannot be read"),
+        ("DELETE FROM log", None, "the end of the log cannot be read"),
+        ("UPDATE log SET store_id = CAST(x'ff00' AS TEXT)", None, "the id of the store cannot be read"),
+        (
+            "UPDATE admin_act SET os_user = CAST(x'ff00' AS TEXT)",
+            None,
+            "the end of the administrative log cannot be read",
+        ),
+        (
+            "UPDATE event SET hash = x'' WHERE conversation = 1",
+            Some("talk"),
+            "what the head says of its events cannot be read",
+        ),
+        (
+            "UPDATE change SET hash = x'' WHERE conversation = 1",
+            Some("talk"),
+            "what the head says of its changes cannot be read",
+        ),
+    ] {
+        let (scratch, store) = written();
+        intruder(&scratch).execute_batch(&format!("{damage}; {rewritten}")).unwrap();
+        let findings = compare(&store, &then).unwrap();
+        assert_found(&findings, id, what);
+        assert_found(&findings, Some("child"), "its history was rewritten");
+    }
+    // An act that cannot be read is a finding too, and the redactions before and after it are listed.
+    let acts = number(&scratch.foreign(), "SELECT max(number) FROM admin_act");
+    let talk = conversation("talk");
+    for id in ["a", "b", "c"] {
+        store.redact(&talk, Redaction::Event(&EventId::new(id).unwrap()), "by law").unwrap();
+    }
+    let damage = "UPDATE admin_act SET program = CAST(x'ff00' AS TEXT) WHERE number = ?1";
+    assert_eq!(intruder(&scratch).execute(damage, [acts + 2]).unwrap(), 1);
+    let what = format!("act {} of the administrative log cannot be read", acts + 2);
+    assert_found(&compare(&store, &then).unwrap(), None, &what);
+    assert_found(&verify(&store).findings, None, &what);
+    let notes = redacted_since(&store, &then).unwrap();
+    assert_found(&notes, Some("talk"), "event a was redacted");
+    assert_found(&notes, Some("talk"), "event c was redacted");
+    assert!(notes.iter().all(|note| !note.what.contains("event b was")), "{notes:#?}");
 }
 
 #[test]

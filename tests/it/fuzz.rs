@@ -9,6 +9,8 @@ mod targets;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use annals::event::foreign::ForeignFormat;
+
 use crate::support::folder;
 use crate::support::random::Random;
 
@@ -252,8 +254,10 @@ const NUMBERS: &str = r#"[0,-0,-0.0,1e0,1E+2,1e-400,1e400,0.1,01,+1,.5,1.,922337
 fn foreign() -> Vec<Vec<u8>> {
     let root = folder::golden("foreign");
     let mut seeds = Vec::new();
-    for format in ["claude-code", "codex", "langgraph", "openai-agents", "openhands-v0"] {
+    // The old sessions of OpenHands are no format of another program, but the target reads them as well.
+    for format in ForeignFormat::ALL.map(ForeignFormat::as_str).into_iter().chain(["openhands-v0"]) {
         let tree = folder::read(&root.join(format));
+        assert!(tree.keys().any(|name| !name.ends_with('/')), "{format} has no golden file");
         seeds.push([&[0x1e], &*pack(&tree)].concat());
         for (name, content) in tree.iter().filter(|(name, _)| !name.ends_with('/')) {
             let name = name.rsplit('/').next().unwrap_or_default();

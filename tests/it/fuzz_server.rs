@@ -2,6 +2,7 @@
 //!
 //! Whatever comes, the server answers the next one, and what it keeps is sound. [`crate::fuzz`] says how to have more.
 
+use std::cell::Cell;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -118,6 +119,11 @@ fn any_frame_of_a_socket_is_answered_or_ends_it() {
 #[test]
 fn any_settings_are_taken_or_refused() {
     let server = RUNTIME.block_on(Served::start());
+    let change = async |data: &[u8]| {
+        let headers = [("x-session-api-key", KEY), ("content-type", "application/json")];
+        server.send("PATCH", "/api/settings", &headers, data).await
+    };
+    let kept = async || server.get("/api/settings").await.ok();
     let seeds = [
         json!({"agent_settings_diff": {"llm": {"model": "m", "temperature": 0.5, "api_key": "k"}, "tools": []}}),
         json!({"agent_settings_diff": {"condenser": {"kind": "NoOpCondenser"}, "mcp_config": {"mcpServers": {}}}}),
@@ -125,17 +131,46 @@ fn any_settings_are_taken_or_refused() {
         json!({"misc_settings_diff": {"language": "en", "nested": {"a": [1, 2.5, null]}}}),
         json!({"active_profile": null, "active_agent_profile_id": "x"}),
     ];
+    RUNTIME.block_on(async {
+        for seed in &seeds[2..4] {
+            change(seed.to_string().as_bytes()).await.ok();
+        }
+        let kept = kept().await;
+        assert_eq!(
+            (&kept["conversation_settings"]["max_iterations"], &kept["misc_settings"]["language"]),
+            (&json!(5), &json!("en"))
+        );
+    });
+    let (taken, refused) = (Cell::new(0), Cell::new(0));
     run_on("settings", &bytes(seeds.map(|seed| seed.to_string())), 300, |data| {
         RUNTIME.block_on(async {
-            let key = ("x-session-api-key", KEY);
-            let kind = ("content-type", "application/json");
-            let changed = server.send("PATCH", "/api/settings", &[key, kind], data).await;
-            assert!((200..500).contains(&changed.status), "{}: {}", changed.status, changed.text());
-            let kept = server.get("/api/settings").await;
-            assert_eq!(kept.status, 200, "{}", kept.text());
-            assert!(kept.json().is_object());
+            let before = kept().await;
+            let changed = change(data).await;
+            let after = kept().await;
+            assert!(after.is_object());
+            match changed.status {
+                200..300 => taken.set(taken.get() + 1),
+                400..500 => {
+                    refused.set(refused.get() + 1);
+                    assert_eq!(after, before, "a refused change changes nothing: {}", changed.text());
+                }
+                other => panic!("{other}: {}", changed.text()),
+            }
         });
     });
+    assert!(taken.get() >= 2 && refused.get() >= 1, "{} taken, {} refused", taken.get(), refused.get());
+}
+
+/// Sends bytes to the port and returns the answer, which ends with the connection.
+async fn answer(server: &Served, data: &[u8]) -> Vec<u8> {
+    let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    // It may hang up before it has read it all.
+    let _refused = stream.write_all(data).await;
+    let _refused = stream.shutdown().await;
+    let mut answer = Vec::new();
+    let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+    assert!(ended.is_ok(), "it neither answers nor hangs up");
+    answer
 }
 
 #[test]
@@ -151,17 +186,28 @@ fn any_bytes_at_the_port_are_answered_or_refused() {
     ];
     // Whoever speaks here has no key: nothing that is asked for is done.
     let server = RUNTIME.block_on(Served::with(|config| Config { runs_max: 1, ..config }));
+    let settings = RUNTIME.block_on(async {
+        for (seed, line) in [(seeds[0], "HTTP/1.1 200"), (seeds[1], "HTTP/1.1 401")] {
+            // A client that has not said that it ends is always answered.
+            let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+            stream.write_all(seed.as_bytes()).await.unwrap();
+            let mut begin = vec![0; line.len()];
+            tokio::time::timeout(PATIENCE, stream.read_exact(&mut begin)).await.unwrap().unwrap();
+            assert_eq!(String::from_utf8_lossy(&begin), line, "{seed}");
+        }
+        server.get("/api/settings").await.ok()
+    });
     run_on("port", &bytes(seeds.map(str::to_owned)), 300, |data| {
         RUNTIME.block_on(async {
-            let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
-            // It may hang up before it has read it all.
-            let _refused = stream.write_all(data).await;
-            let _refused = stream.shutdown().await;
-            let mut answer = Vec::new();
-            let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
-            assert!(ended.is_ok(), "it neither answers nor hangs up");
+            let answer = answer(&server, data).await;
+            let is_http = answer.is_empty() || answer.starts_with(b"HTTP/1.");
+            assert!(is_http, "{}", String::from_utf8_lossy(&answer));
             assert_eq!(server.get("/health").await.status, 200);
         });
     });
-    RUNTIME.block_on(is_well(&server));
+    RUNTIME.block_on(async {
+        assert_eq!(server.get("/api/conversations/count").await.ok(), json!(0));
+        assert_eq!(server.get("/api/settings").await.ok(), settings);
+        is_well(&server).await;
+    });
 }

@@ -76,6 +76,28 @@ fn invalid_names_limits_versions_and_missing_profiles_are_rejected() {
 }
 
 #[test]
+fn a_folder_with_too_many_profiles_is_not_listed_and_its_profiles_can_still_be_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let profiles = Profiles::open(folder.path()).unwrap();
+    let given = settings(r#"{"model":"openai/gpt-4o"}"#);
+    for number in 0..1000 {
+        fs::write(folder.path().join(format!("p{number}.json")), r#"{"model":"m"}"#).unwrap();
+    }
+    assert_eq!(profiles.list().unwrap().len(), 1000);
+    assert!(matches!(profiles.save("q", &given, Keys::None, Some(1000)), Err(ProfileError::TooMany(1000))));
+    profiles.save("q", &given, Keys::None, None).unwrap();
+    let crowded = profiles.list().unwrap_err().to_string();
+    assert!(crowded.ends_with("has too many files to be listed: at most 1000 profiles are"), "{crowded}");
+    assert!(matches!(profiles.summaries(), Err(ProfileError::Crowded(_))));
+    assert!(matches!(profiles.save("r", &given, Keys::None, Some(50)), Err(ProfileError::TooMany(50))));
+    assert_eq!(profiles.load("q", None).unwrap(), given);
+    let Err(ProfileError::NotFound { known, .. }) = profiles.load("none", None) else { panic!() };
+    assert_eq!(known.len(), 1000);
+    profiles.delete("q").unwrap();
+    assert_eq!(profiles.list().unwrap().len(), 1000);
+}
+
+#[test]
 fn a_profile_takes_its_key_from_a_connection() {
     let folder = tempfile::tempdir().unwrap();
     let profiles = Profiles::open(folder.path().join("profiles")).unwrap();

@@ -50,6 +50,7 @@ mod drawing;
 mod events;
 #[cfg(all(feature = "agent", unix))]
 mod examples;
+mod export;
 mod feed;
 mod foreign;
 #[cfg(feature = "proof")]
@@ -139,5 +140,6 @@ mod training;
 mod transfer;
 mod upgrade;
 mod verify;
+mod verify_command;
 mod view;
 mod write_log;

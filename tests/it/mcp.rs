@@ -278,8 +278,11 @@ async fn a_call_that_hangs_times_out_and_a_server_that_dies_is_started_again() {
     assert!(begun.elapsed() < Duration::from_secs(120));
     let answers = answers(&stage);
     assert!(answers[0].0.starts_with("MCP tool 'hang' timed out after 8 seconds."), "{answers:?}");
+    assert_eq!(answers.len(), 3, "{answers:?}");
     assert!(answers[0].1 && answers[1].1, "{answers:?}");
-    assert!(answers[1].0.starts_with("Error calling MCP tool die: ") || answers[1].0.contains("timed out"));
+    // The end of the server ends the call: it does not wait for the limit.
+    let reason = answers[1].0.strip_prefix("Error calling MCP tool die: ");
+    assert!(reason.is_some_and(|reason| !reason.is_empty()), "{answers:?}");
     assert_eq!(answers[2], ("[Tool 'add' executed.]|2".to_owned(), false));
     conversation.close().await.unwrap();
 }
@@ -342,19 +345,21 @@ async fn servers_that_fail_to_start_are_reported_and_the_others_are_used() {
         "refuses": {"url": "http://127.0.0.1:1/mcp"},
         "before": {"url": "http://user:hunter2@127.0.0.1:1/mcp"},
         "behind": {"url": "http://127.0.0.1:1/mcp?api_key=hunter2"},
+        "said": {"command": "sh", "args": ["-c", "echo 'no https://user:hunter2@h/?key=hunter2' >&2; exit 1"]},
         "off": {"command": "x", "enabled": false},
     });
     let conversation = open(&stage, &servers).await;
     conversation.send_message("Go.").await.unwrap();
     let reported = problems(&stage);
-    assert_eq!(reported.len(), 6, "{reported:?}");
+    assert_eq!(reported.len(), 7, "{reported:?}");
     let server =
         |name: &str| reported.iter().find(|problem| problem.contains(&format!("\"{name}\""))).unwrap();
     assert_eq!(server("wrong"), "MCP server \"wrong\": its transport is unknown");
     assert!(server("missing").starts_with("MCP server \"missing\": "), "{reported:?}");
     assert!(server("refuses").starts_with("MCP server \"refuses\": "), "{reported:?}");
     assert!(server("ends").ends_with("it wants a <secret-hidden>"), "{reported:?}");
-    for name in ["before", "behind"] {
+    assert!(server("said").ends_with("no https://****@h/?key=****"), "{reported:?}");
+    for name in ["before", "behind", "said"] {
         assert!(!server(name).contains("hunter2"), "{reported:?}");
     }
     assert!(!format!("{reported:?}").contains("tok-12345"));
@@ -441,8 +446,8 @@ async fn a_server_at_an_address_is_called_with_its_key() {
     conversation.close().await.unwrap();
 }
 
-/// Starts a faulty server. It answers a call of `huge` with 100 MB, of `endless` with events that never end, and of
-/// `half` with half an answer. Returns its address.
+/// Starts a faulty server. It answers a call of `huge` with 100 MB, of `endless` with events that never end, of `half`
+/// with half an answer, and of `refuse` with an error that contains a key. Returns its address.
 async fn serve_badly() -> String {
     use axum::body::Body;
     use axum::http::{StatusCode, header};
@@ -464,7 +469,7 @@ async fn serve_badly() -> String {
             "tools/list" => {
                 let tool =
                     |name: &str| json!({"name": name, "inputSchema": {"type": "object", "properties": {}}});
-                result(json!({"tools": [tool("huge"), tool("endless"), tool("half")]}))
+                result(json!({"tools": [tool("huge"), tool("endless"), tool("half"), tool("refuse")]}))
             }
             "tools/call" => match asked["params"]["name"].as_str().unwrap() {
                 "huge" => {
@@ -477,6 +482,12 @@ async fn serve_badly() -> String {
                     typed("application/json", Body::from_stream(futures_util::stream::iter(pieces)))
                 }
                 "half" => typed("application/json", r#"{"jsonrpc": "2.0", "#.into()),
+                "refuse" => {
+                    let message = "cannot read https://user:hunter2@h/x?api_key=hunter2";
+                    let error = json!({"code": -32603, "message": message});
+                    let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+                    typed("application/json", body.into())
+                }
                 _ => {
                     let events = futures_util::stream::repeat_with(|| {
                         Ok::<_, std::convert::Infallible>(": still here\n\n".repeat(100))
@@ -500,7 +511,8 @@ async fn answers_of_a_server_at_an_address_are_bounded() {
         call("c1", "huge", json!({})),
         call("c2", "endless", json!({})),
         call("c3", "half", json!({})),
-        finish("c4", "done"),
+        call("c4", "refuse", json!({})),
+        finish("c5", "done"),
     ]);
     let servers = json!({"bad": {"url": serve_badly().await, "timeout": 10}});
     let conversation = open(&stage, &servers).await;
@@ -508,7 +520,10 @@ async fn answers_of_a_server_at_an_address_are_bounded() {
     assert_eq!(problems(&stage), Vec::<String>::new());
     assert_eq!(conversation.run().await.unwrap(), Finished);
     let answers = answers(&stage);
+    assert_eq!(answers.len(), 4);
     assert!(answers.iter().all(|(_, is_error)| *is_error), "{answers:?}");
+    let refused = "Error calling MCP tool refuse: cannot read https://****@h/x?api_key=****";
+    assert_eq!(answers[3].0, refused);
     let about = |place: usize| answers[place].0.chars().take(300).collect::<String>();
     assert!(about(0).starts_with("Error calling MCP tool huge: "), "{}", about(0));
     assert!(about(1).starts_with("MCP tool 'endless' timed out after 10 seconds."), "{}", about(1));

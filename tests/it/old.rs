@@ -190,3 +190,60 @@ fn a_read_only_open_does_not_upgrade_a_frozen_database() {
         assert_eq!(fs::read(scratch.database()).unwrap(), bytes);
     }
 }
+
+/// The chains of changes came with this schema.
+#[cfg(feature = "cli")]
+const CHANGES_BEGAN: u32 = 12;
+
+#[cfg(feature = "cli")]
+#[test]
+fn an_upgraded_file_is_covered_since_its_upgrade_and_says_so() {
+    use annals::Timestamp;
+    use annals::audit::proof::{Head, Scope};
+
+    let mut upgraded = 0;
+    for path in frozen() {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let schema: u32 = name.strip_prefix("schema-").unwrap().parse().unwrap();
+        if schema >= CHANGES_BEGAN {
+            continue;
+        }
+        upgraded += 1;
+        let program = crate::cli::Program::new();
+        let file = program.folder.path().join("annals.db");
+        fs::write(&file, fs::read(path).unwrap()).unwrap();
+        let before = Timestamp::now();
+        let store = Store::open_with(&file, &still()).unwrap();
+        let after = Timestamp::now();
+        let seen = store.verify(None, &mut |_| ()).unwrap();
+        assert_eq!(seen.findings, [], "{path:?}");
+        assert!(seen.changes > 0, "{path:?}");
+        let since = seen.changes_since.unwrap();
+        assert!(before <= since && since <= after, "{path:?}: {before} {since} {after}");
+        let head = Head { scope: Scope::Whole, at: after, heads: store.heads(None).unwrap() };
+        let line = format!("changes since {}", since.to_rfc3339());
+        assert!(head.to_text().lines().any(|text| text == line), "{path:?}: {}", head.to_text());
+        drop(store);
+        assert!(program.done(&["verify"]).contains("are covered since "), "{path:?}");
+        // From then on, a forged title or base state does not fit its chain.
+        let db = rusqlite::Connection::open(&file).unwrap();
+        db.execute_batch("DROP TRIGGER base_state_change_update_guard").unwrap();
+        for forgery in [
+            "UPDATE conversation SET title = 'Another title' WHERE id = 'talk'",
+            "UPDATE base_state_change SET value = '1000' WHERE field = 'number' AND version = 5 \
+             AND conversation = (SELECT key FROM conversation WHERE id = 'talk')",
+        ] {
+            assert_eq!(db.execute(forgery, []).unwrap(), 1, "{path:?}: {forgery}");
+        }
+        drop(db);
+        let output = program.run(&["verify"]);
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{path:?}: {said}");
+        for what in
+            ["talk: the title is not what change", "talk: version 5 of the base state is not what change"]
+        {
+            assert!(said.contains(what), "{path:?}: {said}");
+        }
+    }
+    assert!(upgraded > 0);
+}

@@ -1,15 +1,18 @@
 //! Derived tables: their rows are correct, and a rebuild gives the same rows as updates step by step.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annals::event::json::Object;
 use annals::event::transcript::Line;
 use annals::state::base::FieldChange;
 use annals::store::{
-    BaseStateChange, ObjectKind, ProjectionStatus, Redaction, Task, ToolCall, UsageTotal, derived_objects,
+    BaseStateChange, EventQuery, ObjectKind, ProjectionStatus, Redaction, SqlLimits, SqlQuery, SqlValue,
+    Task, ToolCall, Truncation, UsageTotal, derived_objects,
 };
 use annals::transfer::Importer;
-use annals::{ConversationId, Error, EventId, Expected, NewEvent, Position, Sequence, Store};
+use annals::{ConversationId, Error, EventId, Expected, NewEvent, Options, Position, Sequence, Store};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use rusqlite::types::Value as Cell;
@@ -17,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::support::events::{answered, called, command, event, printed, said, updated};
 use crate::support::projected::{assert_same_rows, dump};
-use crate::support::{Scratch, all_events, assert_error, conversation, folder, rows};
+use crate::support::{Scratch, all_events, assert_error, conversation, folder, number, rows};
 
 fn rebuild(store: &Store) {
     store.rebuild(&[], &mut |_| ()).unwrap();
@@ -645,6 +648,97 @@ fn text_that_is_redacted_during_a_rebuild_does_not_come_back() {
         assert_same_rows(&dump(&db), &after);
         assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
     }
+}
+
+#[test]
+fn words_that_are_redacted_while_the_search_index_is_rebuilt_do_not_come_back() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    // The first secret is in the first step of the rebuild, the other one in a later step.
+    let secrets = [("early", 100, "hunter1"), ("late", 1100, "hunter2")];
+    let events: Vec<NewEvent> = (0..1200)
+        .map(|number| match secrets.iter().find(|(_, at, _)| *at == number) {
+            Some((id, _, secret)) => said(id, &format!("find me with {secret}")),
+            None => said(&number.to_string(), "find me"),
+        })
+        .collect();
+    store.append(&talk, Expected::Any, &events).unwrap();
+    let find = |word: &str| store.search(word, &Default::default(), 10_000, &mut |_| ()).unwrap().len();
+    assert_eq!((find("hunter1"), find("hunter2"), find("find")), (1, 1, 1200));
+    let mut steps = Vec::new();
+    store
+        .rebuild(&["search"], &mut |progress| {
+            if steps.is_empty() {
+                for (id, _, _) in secrets {
+                    let id = EventId::new(id).unwrap();
+                    store.redact(&talk, Redaction::Event(&id), "it slipped out").unwrap();
+                }
+            }
+            steps.push(progress.position.0);
+        })
+        .unwrap();
+    assert!(steps[0] > 100 && steps[0] < 1100, "{steps:?}");
+    assert_eq!((find("hunter1"), find("hunter2"), find("find")), (0, 0, 1198));
+    let db = scratch.foreign();
+    // The words are gone from the index itself, too.
+    db.execute_batch("CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, transcript_search, row)")
+        .unwrap();
+    assert_eq!(number(&db, "SELECT doc FROM temp.words WHERE term = 'find'"), 1198);
+    assert_eq!(number(&db, "SELECT count(*) FROM temp.words WHERE term LIKE 'hunter%'"), 0);
+    let sizes = || rows(&db, "SELECT id, sz FROM transcript_search_docsize ORDER BY id");
+    let after = sizes();
+    store.rebuild(&["search"], &mut |_| ()).unwrap();
+    assert_eq!(sizes(), after);
+    assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+}
+
+#[test]
+fn other_handles_read_while_derived_tables_are_loaded_and_rebuilt() {
+    const EVENTS: u64 = 2500; // three steps
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    let events: Vec<NewEvent> = (0..EVENTS).map(|number| said(&number.to_string(), "find me")).collect();
+    store.append(&talk, Expected::Any, &events).unwrap();
+    let reader =
+        Store::open_with(scratch.database(), &Options { read_only: true, ..Options::default() }).unwrap();
+    let other = scratch.open_still();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&calls);
+    store.tell_loading(move |progress| {
+        seen.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(progress.head, Position(EVENTS));
+        let talk = conversation("talk");
+        let read = reader.events(&talk, &EventQuery::default(), 10_000).unwrap().events.len() as u64;
+        let listed = reader.conversations(&Default::default(), Default::default(), None, 10).unwrap();
+        assert_eq!((read, listed.conversations[0].event_count), (EVENTS, EVENTS));
+        // This handle may not write. It shows how far the tables are, and says that they lag.
+        let lines = reader.transcript(&talk, Sequence(0), 10_000).unwrap().len() as u64;
+        assert_eq!(lines, progress.position.0);
+        let sql = "SELECT count(*) FROM transcript";
+        let limits = SqlLimits::default();
+        let answer = reader.query(&SqlQuery { sql, parameters: &[], limits }).unwrap();
+        let counted = SqlValue::Integer(lines.cast_signed());
+        assert_eq!((answer.rows, answer.truncated), (vec![vec![counted]], Some(Truncation::Behind)));
+        // This one may, and its answer is complete.
+        assert_eq!(other.transcript(&talk, Sequence(0), 10_000).unwrap().len() as u64, EVENTS);
+    });
+    let lines = store.transcript(&talk, Sequence(0), 10_000).unwrap();
+    assert_eq!(lines.len() as u64, EVENTS);
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "the other handle took the other steps");
+
+    // During a rebuild, the present tables answer.
+    let other = scratch.open_still();
+    let mut calls = 0;
+    store
+        .rebuild(&[], &mut |_| {
+            calls += 1;
+            assert_eq!(other.transcript(&talk, Sequence(0), 10_000).unwrap(), lines);
+            assert_eq!(other.conversation(&talk).unwrap().event_count, EVENTS);
+        })
+        .unwrap();
+    assert!(calls > 2, "{calls}");
 }
 
 #[test]

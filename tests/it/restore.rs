@@ -14,14 +14,14 @@ use rusqlite::types::Value;
 
 use crate::support::child::{self, Running};
 use crate::support::events::{command, pause, printed, said};
-use crate::support::projected::{assert_same_rows, dump};
+use crate::support::projected::{self, assert_same_rows, dump};
 use crate::support::random::Random;
 use crate::support::{
     Scratch, all_events, assert_error, assert_sound, conversation, event_ids, folder, rows, still,
 };
 
-/// Tables that are not compared, because they are derived from the log or are not part of a backup.
-const DERIVED: &[&str] = &["projection", "refinery_schema_history", "usage_stale"];
+/// The table of the migrations. It is not part of a backup.
+const HISTORY: &str = "refinery_schema_history";
 
 /// Returns the name and all rows of each table that is not derived.
 fn truth(path: &Path) -> Vec<(String, Vec<Vec<Value>>)> {
@@ -30,11 +30,8 @@ fn truth(path: &Path) -> Vec<(String, Vec<Vec<Value>>)> {
          AND name NOT LIKE 'sqlite_%' ORDER BY name";
     let tables: Vec<String> =
         db.prepare(tables).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    let is_derived = |name: &str| {
-        DERIVED.contains(&name)
-            || ["transcript_line", "tool_call", "usage_entry", "usage_total", "task"].contains(&name)
-    };
-    let tables = tables.into_iter().filter(|name| !is_derived(name));
+    let derived = projected::tables();
+    let tables = tables.into_iter().filter(|name| name != HISTORY && !derived.contains(name));
     tables
         .map(|name| {
             let mut all = rows(&db, &format!("SELECT * FROM {name}"));
@@ -49,8 +46,10 @@ fn truth(path: &Path) -> Vec<(String, Vec<Vec<Value>>)> {
 /// Asserts that two files have the same rows in every table, derived tables included.
 #[track_caller]
 fn assert_same_file(one: &Path, other: &Path) {
-    for ((table, left), (_, right)) in truth(one).into_iter().zip(truth(other)) {
-        assert_eq!(left, right, "{table}");
+    let (one_truth, other_truth) = (truth(one), truth(other));
+    assert_eq!(one_truth.len(), other_truth.len());
+    for ((table, left), (other, right)) in one_truth.into_iter().zip(other_truth) {
+        assert_eq!((&table, left), (&other, right), "{table}");
     }
     for path in [one, other] {
         Store::open_with(path, &still()).unwrap().catch_up().unwrap();

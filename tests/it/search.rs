@@ -253,12 +253,21 @@ fn hits_do_not_depend_on_the_time_of_indexing() {
 
 #[test]
 fn any_number_of_words_may_be_required_or_excluded() {
-    let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = with(&[
+        said("names", "list of names"),
+        said("files", "list the files"),
+        said("open", "a lsof of names"),
+        said("both", "a ls of the files"),
+        said("neither", "nothing at all"),
+    ]);
     let many = |word: &str| vec![word; 2000].join(" ");
-    for text in
-        [many("list"), format!("list {}", many("-files")), format!("a {}", many("-\"the files\" ls*"))]
-    {
-        assert_eq!(store.search(&text, &SearchFilter::default(), 10, &mut |_| ()).unwrap(), []);
-    }
+    assert_found(
+        &store,
+        &[
+            (&many("list"), &["files", "names"]),
+            (&format!("list {}", many("names")), &["names"]),
+            (&format!("list {}", many("-files")), &["names"]),
+            (&format!("a {}", many("-\"the files\" ls*")), &["open"]),
+        ],
+    );
 }

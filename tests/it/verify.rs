@@ -618,6 +618,27 @@ fn an_imported_broken_tree_is_a_note() {
 }
 
 #[test]
+fn a_parent_that_comes_later_is_a_circle_only_if_it_leads_back() {
+    let root = "UPDATE event SET parent_id = '__root__' WHERE id = 'd' AND conversation = 1";
+    for (parent, other, note) in [
+        // The events after the second name no parent, so each follows the one before it.
+        ("d", "", "its parent \"d\" comes later in the log, and leads back to it, which is a circle"),
+        ("d", root, "its parent \"d\" comes later in the log"),
+        ("b", "", "it is its own parent, which is a circle"),
+        ("gone", "", "its parent \"gone\" is not in the log"),
+    ] {
+        let (scratch, store, talk) = written();
+        let db = intruder(&scratch);
+        let sql = "UPDATE event SET parent_id = ?1 WHERE id = 'b' AND conversation = 1";
+        assert_eq!(db.execute(sql, [parent]).unwrap(), 1);
+        db.execute_batch(other).unwrap();
+        let notes = verify(&store).notes;
+        let wanted = Finding { conversation: Some(talk), sequence: Some(Sequence(1)), what: note.to_owned() };
+        assert!(notes.contains(&wanted), "{parent} {other}: {notes:#?}");
+    }
+}
+
+#[test]
 fn changes_of_the_schema_are_reported() {
     let of_the_file = |what: &str| Finding { conversation: None, sequence: None, what: what.into() };
     for (sql, finding) in [

@@ -1,8 +1,11 @@
 //! Compares a store with a head that was kept elsewhere.
+//!
+//! Damage does not end the comparison: what cannot be read is a finding, and the next part of the head is compared.
+//! Otherwise one damaged byte would hide what the head was kept for.
 
 use super::head::{Head, Scope};
 use crate::error::Result;
-use crate::ids::{ConversationId, Sequence, Timestamp};
+use crate::ids::{ConversationId, Position, Sequence, Timestamp};
 use crate::store::{Act, ChainHead, Finding, Receipt, Store};
 
 /// Returns how the store contradicts `head`. Empty if everything in the head is still in the store, unchanged.
@@ -12,79 +15,87 @@ use crate::store::{Act, ChainHead, Finding, Receipt, Store};
 /// [redaction](redacted_since), which the administrative log records.
 ///
 /// # Errors
-/// The errors of reading the store.
+/// The errors of reading the store, except damage: what cannot be read is a finding.
 pub fn compare(store: &Store, head: &Head) -> Result<Vec<Finding>> {
-    let now = store.heads(None)?;
     let at = head.at.to_rfc3339();
     let at = at.get(..19).unwrap_or(&at);
     let mut findings = Vec::new();
-    if now.store_id != head.heads.store_id {
-        let what =
-            format!("the head is of another store ({}); this one is {}", head.heads.store_id, now.store_id);
-        findings.push(Finding { conversation: None, sequence: None, what });
-    }
-    if head.scope == Scope::Whole && now.position < head.heads.position {
-        let what = format!(
-            "the log ends at position {}, at {at} UTC it had {}: it was set back",
-            now.position, head.heads.position
-        );
-        findings.push(Finding { conversation: None, sequence: None, what });
-    }
-    findings.extend(compare_acts(store, head, at)?);
-    if head.heads.acts.is_some() && now.changes_since != head.heads.changes_since {
-        let since = |time: Option<Timestamp>| time.map_or("its creation".into(), Timestamp::to_rfc3339);
-        let what = format!(
-            "the file has chains of changes since {}; at {at} UTC it had them since {}: they were made again",
-            since(now.changes_since),
-            since(head.heads.changes_since)
-        );
-        findings.push(Finding { conversation: None, sequence: None, what });
+    for (what, compared) in [
+        ("the id of the store", compare_store(store, head)),
+        ("the end of the log", compare_position(store, head, at)),
+        ("the end of the administrative log", compare_acts(store, head, at)),
+        ("the time since which the file has chains of changes", compare_since(store, head, at)),
+    ] {
+        findings.extend(borne(None, what, compared)?);
     }
     for then in &head.heads.conversations {
-        match compare_one(store, then, at)? {
-            Some(finding) => findings.push(finding),
-            None => findings.extend(compare_changes(store, then, at)?),
+        let conversation = Some(&then.conversation);
+        let events = borne(conversation, "what the head says of its events", compare_one(store, then, at))?;
+        let is_as_it_was = events.is_none();
+        findings.extend(events);
+        if is_as_it_was {
+            let changes = compare_changes(store, then, at);
+            findings.extend(borne(conversation, "what the head says of its changes", changes)?);
         }
     }
+    findings.extend(redactions(store, head)?.damage);
     Ok(findings)
 }
 
 /// Returns the redactions since a head was made, one note for each redacted thing, from the administrative log.
 /// The chains are still valid after a redaction, because they keep the digests of the redacted data.
 ///
+/// It leaves out acts that cannot be read: for [`compare`] they are findings.
+///
 /// # Errors
-/// The errors of reading the store.
+/// The errors of reading the store, except damage.
 pub fn redacted_since(store: &Store, head: &Head) -> Result<Vec<Finding>> {
-    let mut notes = Vec::new();
-    let mut after = head.heads.acts.map_or(0, |acts| acts.count);
-    loop {
-        let acts = store.admin_log(after, PAGE)?;
-        let Some(last) = acts.last() else { return Ok(notes) };
-        after = last.number;
-        let is_later = |act: &&Act| head.heads.acts.is_some() || act.at > head.at;
-        let is_in_scope = |act: &&Act| {
-            let named = |one: &ChainHead| Some(one.conversation.as_str()) == act.conversation.as_deref();
-            head.scope == Scope::Whole || head.heads.conversations.iter().any(named)
-        };
-        for act in acts.iter().filter(|act| act.act == "redact").filter(is_later).filter(is_in_scope) {
-            notes.extend(notes_of(store, act)?);
-            if notes.len() >= NOTES_MAX {
-                let what = "there are more redactions; `annals admin-log` lists them".to_owned();
-                notes.push(Finding { conversation: None, sequence: None, what });
-                return Ok(notes);
-            }
-        }
-    }
+    Ok(redactions(store, head)?.notes)
 }
-
-/// The number of acts that are read at a time.
-const PAGE: usize = 1000;
 
 /// After about this many notes, no more notes are made.
 const NOTES_MAX: usize = 1000;
 
+/// What the administrative log says of redactions.
+#[derive(Default)]
+struct Redactions {
+    /// One note for each thing that was redacted.
+    notes: Vec<Finding>,
+    /// What could not be read.
+    damage: Vec<Finding>,
+}
+
+fn redactions(store: &Store, head: &Head) -> Result<Redactions> {
+    let mut found = Redactions::default();
+    let after = head.heads.acts.map_or(0, |acts| acts.count);
+    let unread = store.acts_after(after, &mut |act| {
+        let is_later = head.heads.acts.is_some() || act.at > head.at;
+        let is_named = |one: &ChainHead| Some(one.conversation.as_str()) == act.conversation.as_deref();
+        let is_in_scope = head.scope == Scope::Whole || head.heads.conversations.iter().any(is_named);
+        if act.act != "redact" || !is_later || !is_in_scope {
+            return Ok(true);
+        }
+        match notes_of(store, act) {
+            Ok(notes) => found.notes.extend(notes),
+            Err(error) => {
+                let what = format!("what act {} of the administrative log redacted", act.number);
+                found.damage.push(Finding::of_damage(None, &what, error)?);
+            }
+        }
+        if found.notes.len() >= NOTES_MAX {
+            let what = "there are more redactions; `annals admin-log` lists them".to_owned();
+            found.notes.push(Finding { conversation: None, sequence: None, what });
+            return Ok(false);
+        }
+        Ok(true)
+    })?;
+    found.damage.extend(unread.into_iter().filter_map(of_the_file));
+    Ok(found)
+}
+
 fn notes_of(store: &Store, act: &Act) -> Result<Vec<Finding>> {
-    let conversation = act.conversation.as_deref().map(ConversationId::new).transpose()?;
+    // The chain of acts shows that an id was changed. Here, the note only loses its place.
+    let conversation = act.conversation.as_deref().and_then(|id| ConversationId::new(id).ok());
     let at = act.at.to_rfc3339();
     let by = act.actor.user.as_deref().unwrap_or(&act.actor.program);
     let reason = act.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -102,20 +113,64 @@ fn notes_of(store: &Store, act: &Act) -> Result<Vec<Finding>> {
     Ok(store.receipts(act.number)?.into_iter().map(note).collect())
 }
 
+/// Returns the finding of a comparison. If the comparison met damage, the finding is that `what` cannot be read.
+fn borne(
+    conversation: Option<&ConversationId>,
+    what: &str,
+    compared: Result<Option<Finding>>,
+) -> Result<Option<Finding>> {
+    match compared {
+        Ok(finding) => Ok(finding),
+        Err(error) => Finding::of_damage(conversation, what, error).map(Some),
+    }
+}
+
+fn of_the_file(what: String) -> Option<Finding> {
+    Some(Finding { conversation: None, sequence: None, what })
+}
+
+fn compare_store(store: &Store, head: &Head) -> Result<Option<Finding>> {
+    let (then, now) = (&head.heads.store_id, store.store_id()?);
+    if *then == now {
+        return Ok(None);
+    }
+    Ok(of_the_file(format!("the head is of another store ({then}); this one is {now}")))
+}
+
+fn compare_position(store: &Store, head: &Head, at: &str) -> Result<Option<Finding>> {
+    let (then, now): (Position, Position) = (head.heads.position, store.head()?);
+    if head.scope != Scope::Whole || now >= then {
+        return Ok(None);
+    }
+    Ok(of_the_file(format!("the log ends at position {now}, at {at} UTC it had {then}: it was set back")))
+}
+
 fn compare_acts(store: &Store, head: &Head, at: &str) -> Result<Option<Finding>> {
     let Some(then) = head.heads.acts.filter(|acts| acts.count > 0) else { return Ok(None) };
-    let what = match store.admin_log(then.count - 1, 1)?.first() {
-        Some(act) if act.number == then.count && act.hash == then.hash => return Ok(None),
-        Some(_) => format!(
+    Ok(match store.admin_log(then.count - 1, 1)?.first() {
+        Some(act) if act.number == then.count && act.hash == then.hash => None,
+        Some(_) => of_the_file(format!(
             "the first {} acts of the administrative log are not those it had at {at} UTC: it was rewritten",
             then.count
-        ),
-        None => format!(
+        )),
+        None => of_the_file(format!(
             "the administrative log had {} acts at {at} UTC, and act {} is not there: its end was cut off",
             then.count, then.count
-        ),
-    };
-    Ok(Some(Finding { conversation: None, sequence: None, what }))
+        )),
+    })
+}
+
+fn compare_since(store: &Store, head: &Head, at: &str) -> Result<Option<Finding>> {
+    let (then, now) = (head.heads.changes_since, store.changes_since()?);
+    if head.heads.acts.is_none() || then == now {
+        return Ok(None);
+    }
+    let since = |time: Option<Timestamp>| time.map_or("its creation".into(), Timestamp::to_rfc3339);
+    Ok(of_the_file(format!(
+        "the file has chains of changes since {}; at {at} UTC it had them since {}: they were made again",
+        since(now),
+        since(then)
+    )))
 }
 
 fn compare_changes(store: &Store, then: &ChainHead, at: &str) -> Result<Option<Finding>> {

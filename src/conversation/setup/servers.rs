@@ -16,7 +16,8 @@ use crate::conversation::local::{Equipment, Local};
 use crate::conversation::memory::{LEFT_OUT, Live, common};
 use crate::event::{ConversationStateUpdateEvent, Json, Source};
 use crate::message;
-use crate::plugin::{Server, without_credentials};
+use crate::plugin::Server;
+use crate::secret::without_credentials;
 use crate::tool::mcp::{Lookup, ServerConfig, ServerProblem, Servers};
 use crate::tool::{Tool, Toolbox};
 
@@ -190,9 +191,9 @@ impl LeftOut {
     }
 }
 
-/// Returns problems as texts. Those of servers come first, because there are few of them and they matter more.
+/// Returns problems as texts that are not masked yet. Those of servers come first, because there are few of them and they matter more.
 fn texts(servers: &[ServerProblem], files: &[String]) -> Vec<String> {
-    servers.iter().map(ToString::to_string).chain(files.iter().cloned()).collect()
+    servers.iter().map(ServerProblem::unmasked).chain(files.iter().cloned()).collect()
 }
 
 /// Returns what two reports have in common if they say the same: neither the order nor digits, because an error of the

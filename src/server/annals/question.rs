@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
@@ -14,6 +14,7 @@ use super::{Form, answer};
 use crate::audit::{self, REPORTS, json as shape};
 use crate::ids::{Position, Timestamp};
 use crate::server::App;
+use crate::server::http::TRUNCATED;
 use crate::server::http::failure::{Failure, Problem};
 use crate::server::http::request::{self, Params};
 use crate::store::{SearchFilter, SqlAnswer, SqlLimits, SqlQuery, SqlValue};
@@ -21,9 +22,6 @@ use crate::store::{SearchFilter, SqlAnswer, SqlLimits, SqlQuery, SqlValue};
 /// The maximum number of hits in a page, and the default.
 const HITS_MAX: u64 = 100;
 const HITS: u64 = 20;
-
-/// The header of CSV that names the limit at which the answer was cut, as `truncated` does in JSON.
-const TRUNCATED: HeaderName = HeaderName::from_static("annals-truncated");
 
 /// The values of `format` that a route accepts.
 const JSON_OR_CSV: [(&str, Form); 2] = [("json", Form::Json), ("csv", Form::Csv)];

@@ -22,3 +22,8 @@ pub(super) mod request;
 pub(super) mod shape;
 mod stall;
 pub(super) mod stream;
+
+use axum::http::HeaderName;
+
+/// The header that names the limit at which an answer was cut, if the answer itself has no place for it.
+pub(super) const TRUNCATED: HeaderName = HeaderName::from_static("annals-truncated");

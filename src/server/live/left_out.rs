@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::message;
-use crate::plugin::without_credentials;
+use crate::secret::without_credentials;
 
 /// The maximum number of problems that wait to be reported. The oldest are dropped, and their number is reported.
 const WAITING_MAX: usize = 1000;

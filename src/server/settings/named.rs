@@ -9,10 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::server::http::failure::{Failure, Problem};
 use crate::server::live::keep;
+use crate::untrusted::{self, LeftOut};
 
 /// The pattern of a valid name, in the reference's words.
 const PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
 const NAME_CHARACTERS_MAX: usize = 64;
+
+/// The maximum number of objects of a folder that is listed. The server itself writes far fewer.
+const OBJECTS_MAX: usize = 1000;
 
 /// Checks a name from a path or a body. `place` is its location.
 ///
@@ -53,6 +57,13 @@ pub(super) struct Named {
     what: &'static str,
 }
 
+/// Whether a list has all the names of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    All,
+    Part,
+}
+
 /// A name and its object.
 pub(super) type Entry = (String, Map<String, Value>);
 
@@ -74,20 +85,32 @@ impl Named {
     }
 
     /// Returns the names, sorted. Files with invalid names are ignored.
+    ///
+    /// # Errors
+    /// 500 if the folder has more than [`OBJECTS_MAX`] objects or too many other files. A part of the list would look
+    /// like all of it.
     pub fn names(&self) -> Result<Vec<String>, Failure> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(keep::failed(error)),
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let name = entry.map_err(keep::failed)?.file_name();
-            let name = name.to_str().and_then(|name| name.strip_suffix(".json"));
-            names.extend(name.filter(|name| check_name(name, &[]).is_ok()).map(str::to_owned));
+        match self.first(OBJECTS_MAX)? {
+            (names, Extent::All) => Ok(names),
+            (_, Extent::Part) => Err(Failure::internal(format!(
+                "{} has too many files to be listed: at most {OBJECTS_MAX} objects are",
+                self.folder.display()
+            ))),
         }
+    }
+
+    /// Returns at most `names_max` names, sorted.
+    fn first(&self, names_max: usize) -> Result<(Vec<String>, Extent), Failure> {
+        let found = untrusted::first_paths(&self.folder, names_max, |path| object_name(path).is_some());
+        let extent = match found.left_out {
+            None => Extent::All,
+            Some(LeftOut::Unread | LeftOut::Beyond(_)) => Extent::Part,
+            Some(LeftOut::Failed(kind)) => return Err(keep::failed(kind.into())),
+        };
+        let mut names: Vec<String> =
+            found.paths.iter().filter_map(|path| object_name(path).map(str::to_owned)).collect();
         names.sort();
-        Ok(names)
+        Ok((names, extent))
     }
 
     /// Returns all objects that can be read, sorted by name.
@@ -124,7 +147,7 @@ impl Named {
         max: usize,
     ) -> Result<(), Failure> {
         let path = self.path(name);
-        if !path.exists() && self.names()?.len() >= max {
+        if !path.exists() && self.is_full(max)? {
             let (what, lower) = (self.what, self.what.to_lowercase());
             return Err(Failure::conflict(format!(
                 "{what} limit reached ({max}). Delete a {} before saving a new one.",
@@ -132,6 +155,12 @@ impl Named {
             )));
         }
         put(&path, object)
+    }
+
+    /// Returns whether the folder has `max` objects or more.
+    fn is_full(&self, max: usize) -> Result<bool, Failure> {
+        let (names, extent) = self.first(max)?;
+        Ok(names.len() >= max || extent == Extent::Part)
     }
 
     /// Removes an object if it exists. The caller has the lock.
@@ -167,6 +196,12 @@ impl Named {
     }
 }
 
+/// Returns the name of the object that a file holds. `None` if the file holds none.
+fn object_name(path: &Path) -> Option<&str> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
+    check_name(name, &[]).is_ok().then_some(name)
+}
+
 /// Returns the name without `.json`, because the reference also accepts a profile's file name.
 pub(super) fn own(name: &str) -> &str {
     name.strip_suffix(".json").unwrap_or(name)
@@ -175,4 +210,39 @@ pub(super) fn own(name: &str) -> &str {
 fn put(path: &Path, object: &Map<String, Value>) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(object).map_err(|error| Failure::internal(error.to_string()))?;
     keep::write(path, &text).map_err(keep::failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_listed_to_its_bound_and_beyond_it_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let named = Named::new(scratch.path().join("folder"), ".lock", "Agent profile");
+        assert_eq!(named.names().unwrap(), [""; 0]);
+        let held = named.hold().unwrap();
+        for name in ["a", "a-b", "B"] {
+            fs::write(named.path(name), "{}").unwrap();
+        }
+        fs::write(scratch.path().join("folder/no name.json"), "{}").unwrap();
+        assert_eq!(named.names().unwrap(), ["B", "a", "a-b"]);
+        for (max, is_full) in [(2, true), (3, true), (4, false)] {
+            assert_eq!(named.is_full(max).unwrap(), is_full, "{max}");
+            let written = named.write(&held, "new", &Map::new(), max);
+            assert_eq!(written.is_err(), is_full, "{max}");
+        }
+        for number in 4..OBJECTS_MAX {
+            fs::write(named.path(&format!("n{number}")), "{}").unwrap();
+        }
+        assert_eq!(named.names().unwrap().len(), OBJECTS_MAX);
+        fs::write(named.path("last"), "{}").unwrap();
+        let told = named.names().unwrap_err().told();
+        assert!(told.ends_with("has too many files to be listed: at most 1000 objects are"), "{told}");
+        assert!(named.all().is_err() && named.is_full(50).unwrap());
+        // One that is named is still found and can be removed.
+        assert!(named.read("last").unwrap().is_some());
+        named.remove(&held, "last").unwrap();
+        assert_eq!(named.names().unwrap().len(), OBJECTS_MAX);
+    }
 }

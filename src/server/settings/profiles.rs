@@ -42,7 +42,7 @@ pub(in crate::server) fn refused(error: ProfileError) -> Failure {
         ProfileError::Name(_) | ProfileError::Settings { .. } | ProfileError::Version { .. } => {
             Failure::bad(error.to_string())
         }
-        ProfileError::File { .. } => Failure::internal(error.to_string()),
+        ProfileError::File { .. } | ProfileError::Crowded(_) => Failure::internal(error.to_string()),
     }
 }
 

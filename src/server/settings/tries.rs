@@ -15,6 +15,7 @@ use super::launch;
 use super::named::check_name;
 use crate::event::{Content, Message, Role};
 use crate::llm::{Call, LlmError, Request, Settings};
+use crate::secret::without_credentials;
 use crate::server::App;
 use crate::server::http::failure::{Failure, Problem};
 use crate::server::http::request;
@@ -67,7 +68,10 @@ async fn model(
         Ok(()) | Err(LlmError::RateLimit(_) | LlmError::Timeout(_) | LlmError::NoResponse(_)) => {
             json!({"valid": true, "error": null})
         }
-        Err(error) => json!({"valid": false, "error": {"type": error.code(), "message": error.to_string()}}),
+        Err(error) => {
+            let message = without_credentials(&error.to_string());
+            json!({"valid": false, "error": {"type": error.code(), "message": message}})
+        }
     }))
 }
 
@@ -119,7 +123,7 @@ async fn server(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>,
     let read = crate::json::Raw::parse(&text).ok().and_then(|raw| ServerConfig::read_one(&name, raw, None));
     let config = match read {
         Some(Ok(config)) => config,
-        Some(Err(problem)) => return failed(problem.reason, "unknown"),
+        Some(Err(problem)) => return failed(problem.reason(), "unknown"),
         None => return failed("the server is switched off".to_owned(), "unknown"),
     };
     let folder = app.config().workspace_dir.clone().unwrap_or_else(|| PathBuf::from("."));
@@ -136,7 +140,7 @@ async fn server(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>,
         }))),
         Some(problem) => {
             let kind = if problem.kind == ProblemKind::TimedOut { "timeout" } else { "connection" };
-            failed(problem.reason, kind)
+            failed(problem.reason(), kind)
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::multipart::MultipartRejection;
 use axum::extract::{DefaultBodyLimit, Multipart, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -28,10 +28,11 @@ use crate::error::Error;
 use crate::json::Raw;
 use crate::secret::document::{self, Form};
 use crate::server::App;
+use crate::server::http::TRUNCATED;
 use crate::server::http::failure::{Failure, Problem, named, success};
 use crate::server::http::request::{Params, Steps, conversation_id};
 use crate::transfer::{Exporter, Format};
-use crate::untrusted;
+use crate::untrusted::{self, ENTRIES_MAX};
 
 /// The maximum number of folders of the home folder that are shown.
 const FAVORITES_MAX: usize = 50;
@@ -213,25 +214,52 @@ async fn create_directory(
 }
 
 /// Returns the home folder, the folders in it, and the roots of the file systems.
-async fn home(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
+async fn home(State(app): State<Arc<App>>, params: Params) -> Result<Response, Failure> {
     let home = app.config().home_dir.as_deref().unwrap_or(Path::new("/"));
     let hidden = params.flag("include_hidden")?;
     // A home that cannot be read has no favourites.
-    let names = folders(home, hidden).await.unwrap_or_default();
-    let favorites: Vec<Value> = names
-        .into_iter()
+    let folders = folders(home, hidden, ENTRIES_MAX).await.unwrap_or_default();
+    let favorites: Vec<Value> = folders
+        .names
+        .iter()
         .take(FAVORITES_MAX)
         .map(|name| json!({"label": name, "path": home.join(name)}))
         .collect();
     let locations = json!([{"label": "/", "path": "/"}]);
-    Ok(Json(json!({"home": home, "favorites": favorites, "locations": locations})))
+    let answer = json!({"home": home, "favorites": favorites, "locations": locations});
+    Ok(folders.signed(Json(answer).into_response()))
 }
 
-/// Returns the names of the folders in a folder, sorted without regard to case. Links are left out.
-async fn folders(folder: &Path, hidden: bool) -> io::Result<Vec<String>> {
+/// The folders in a folder.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Folders {
+    /// Their names, sorted without regard to case.
+    names: Vec<String>,
+    /// Whether the folder has more entries than were read, so that folders may be missing.
+    is_cut: bool,
+}
+
+impl Folders {
+    /// Returns the response, with a header if folders may be missing. The reference's answer has no place for it.
+    fn signed(&self, mut response: Response) -> Response {
+        if self.is_cut {
+            response.headers_mut().insert(TRUNCATED, HeaderValue::from_static("entries"));
+        }
+        response
+    }
+}
+
+/// Returns the folders in a folder. Links are left out. At most `entries_max` entries of any kind are read; the system
+/// decides which ones come first.
+async fn folders(folder: &Path, hidden: bool, entries_max: usize) -> io::Result<Folders> {
     let mut entries = fs::read_dir(folder).await?;
-    let mut names = Vec::new();
+    let (mut names, mut entries_left, mut is_cut) = (Vec::new(), entries_max, false);
     while let Some(entry) = entries.next_entry().await? {
+        if entries_left == 0 {
+            is_cut = true;
+            break;
+        }
+        entries_left -= 1;
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_shown = hidden || !name.starts_with('.');
         if is_shown && entry.file_type().await.is_ok_and(|kind| kind.is_dir()) {
@@ -239,11 +267,11 @@ async fn folders(folder: &Path, hidden: bool) -> io::Result<Vec<String>> {
         }
     }
     names.sort_by_key(|name| (name.to_lowercase(), name.clone()));
-    Ok(names)
+    Ok(Folders { names, is_cut })
 }
 
 /// Returns a page of the folders in a folder, sorted by name, for folder pickers.
-async fn subfolders(scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
+async fn subfolders(scope: Scope, params: Params) -> Result<Response, Failure> {
     let path = scope.path(&params).await?;
     let limit = params.number("limit", 1, 100, 100)? as usize;
     match fs::metadata(&path).await {
@@ -254,7 +282,8 @@ async fn subfolders(scope: Scope, params: Params) -> Result<Json<Value>, Failure
         Ok(_) | Err(_) => {}
     }
     let hidden = params.flag("include_hidden")?;
-    let names = folders(&path, hidden).await.map_err(|error| refused(&error))?;
+    let folders = folders(&path, hidden, ENTRIES_MAX).await.map_err(|error| refused(&error))?;
+    let names = &folders.names;
     let from = params
         .get("page_id")
         .and_then(|first| names.iter().position(|name| name == first))
@@ -262,7 +291,7 @@ async fn subfolders(scope: Scope, params: Params) -> Result<Json<Value>, Failure
     let next = names.get(from + limit).cloned();
     let items: Vec<Value> =
         names[from..].iter().take(limit).map(|name| json!({"name": name, "path": path.join(name)})).collect();
-    Ok(Json(json!({"items": items, "next_page_id": next})))
+    Ok(folders.signed(Json(json!({"items": items, "next_page_id": next})).into_response()))
 }
 
 /// Replaces every secret in a conversation's folder by stars, whether it is sealed or not.
@@ -275,4 +304,29 @@ fn hide_secrets(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_list_of_folders_is_bounded_and_says_so() {
+        let scratch = tempfile::tempdir().unwrap();
+        for name in ["b", "A", ".c", "d"] {
+            std::fs::create_dir(scratch.path().join(name)).unwrap();
+        }
+        std::fs::write(scratch.path().join("file"), "").unwrap();
+        let header = |folders: &Folders| folders.signed(().into_response()).headers().get(TRUNCATED).cloned();
+        // All entries count: hidden folders and files, too.
+        for (entries_max, is_cut) in [(0, true), (1, true), (4, true), (5, false), (6, false)] {
+            let found = folders(scratch.path(), true, entries_max).await.unwrap();
+            assert_eq!(found.is_cut, is_cut, "{entries_max}");
+            assert_eq!(header(&found), is_cut.then(|| HeaderValue::from_static("entries")), "{entries_max}");
+            assert!(found.names.len() <= entries_max && found.names.len() + 1 >= entries_max.min(5));
+            assert!(found.names.is_sorted_by_key(|name| name.to_lowercase()), "{found:?}");
+        }
+        let shown = folders(scratch.path(), false, 5).await.unwrap();
+        assert_eq!(shown, Folders { names: ["A", "b", "d"].map(str::to_owned).to_vec(), is_cut: false });
+    }
 }

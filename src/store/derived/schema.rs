@@ -123,7 +123,7 @@ impl Object {
 
     /// Returns whether this object, which Annals did not make, is a unique index on a derived table. Rows that the log
     /// makes would replace each other, or be rejected.
-    fn keeps_rows_out(&self) -> bool {
+    pub(super) fn keeps_rows_out(&self) -> bool {
         self.kind == ObjectKind::Index
             && self.sql.starts_with("CREATE UNIQUE INDEX ")
             && projection::owns(&self.table)

@@ -1,32 +1,23 @@
 //! Examines what is stored without trusting it: the rows as they are, even if damaged, and the file's structure.
 
-use rusqlite::{Connection, params};
+mod structure;
 
-use crate::error::Result;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::error::{Error, Result};
+use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
 use crate::store::engine::{self, Doing as _};
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue;
-use crate::store::table::repair::{self, Mending, Repair};
 
 const RAW_ROWS: &str = "SELECT sequence, id, kind, parent_id, tool_call_id, recorded_at, \
      redacted_digest IS NOT NULL, payload, position FROM event WHERE conversation = ?1 AND sequence >= ?2 \
      ORDER BY sequence LIMIT ?3";
-const STRUCTURE: &str = "PRAGMA integrity_check(20)";
-const ALL_DAMAGE: &str = "PRAGMA integrity_check(100000)";
-
-/// The engine's messages for an index that does not match its table. The table itself is not damaged.
-///
-/// Source: SQLite's `pragma.c`, `PragTyp_INTEGRITY_CHECK`.
-const INDEX_DAMAGE: &[&str] = &[
-    " missing from index ",
-    "wrong # of entries in index ",
-    "non-unique entry in index ",
-    " values differ from index ",
-];
-const REFERENCES: &str =
-    "SELECT \"table\", count(*) FROM pragma_foreign_key_check GROUP BY 1 ORDER BY 1 LIMIT 20";
+/// What an export needs of a conversation's row. It reads nothing that may be damaged and is not needed.
+const TRUNK: &str = "SELECT event_count, foreign_format FROM conversation WHERE id = ?1";
+const PARENT: &str = "SELECT parent FROM conversation WHERE key = ?1";
 
 /// The number of events that are read in one read transaction.
 const PAGE: i64 = 1000;
@@ -52,7 +43,55 @@ pub(crate) struct Bone<'a> {
     pub payload: Option<&'a str>,
 }
 
+/// The part of a conversation's row that its export needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Trunk {
+    /// The number of its events.
+    pub(crate) event_count: u64,
+    /// The format of the other program's log that the conversation is a copy of.
+    pub(crate) foreign: Option<ForeignFormat>,
+}
+
 impl Store {
+    /// Returns whether an error means that stored data is damaged. Then other data may still be readable.
+    pub(crate) fn is_damage(error: &Error) -> bool {
+        engine::is_damage(error)
+    }
+
+    /// Returns the part of a conversation's row that its export needs.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and any read error.
+    pub(crate) fn trunk(&self, conversation: &ConversationId) -> Result<Trunk> {
+        let trunk = self.read(|db| {
+            db.prepare_cached(TRUNK)
+                .and_then(|mut statement| {
+                    let read = |row: &rusqlite::Row<'_>| {
+                        let foreign = catalogue::text(row, 1)?.and_then(|format| format.parse().ok());
+                        Ok(Trunk { event_count: row.get::<_, i64>(0)?.cast_unsigned(), foreign })
+                    };
+                    statement.query_row([conversation.as_str()], read).optional()
+                })
+                .doing("reading a conversation's row")
+        })?;
+        trunk.ok_or_else(|| Error::UnknownConversation { conversation: conversation.to_string() })
+    }
+
+    /// Returns the key of the conversation whose sub-agent the conversation with this key is of.
+    ///
+    /// # Errors
+    /// Any read error.
+    pub(crate) fn parent_key(&self, key: i64) -> Result<Option<i64>> {
+        self.read(|db| {
+            db.prepare_cached(PARENT)
+                .and_then(|mut statement| {
+                    statement.query_row([key], |row| row.get::<_, Option<i64>>(0)).optional()
+                })
+                .doing("reading a conversation's row")
+                .map(Option::flatten)
+        })
+    }
+
     /// Passes the first `length` rows of a conversation to `visit`, in the order of their sequences. The sequences
     /// may have gaps.
     pub(crate) fn bones(
@@ -71,53 +110,12 @@ impl Store {
             if shown < limit {
                 return Ok(());
             }
-            next = last + 1;
+            // A damaged sequence may be the highest number that there is.
+            let Some(after) = last.checked_add(1) else { return Ok(()) };
+            next = after;
             left -= shown.cast_unsigned();
         }
         Ok(())
-    }
-
-    /// Returns whether the file's structure is damaged, but only in indexes that do not match their tables.
-    ///
-    /// # Errors
-    /// Any read error.
-    pub(crate) fn only_indexes_are_wrong(&self) -> Result<bool> {
-        let wrong = self.read(|db| engine::damage(db, ALL_DAMAGE, "checking the structure of the file"))?;
-        let is_index = |line: &str| INDEX_DAMAGE.iter().any(|of_index| line.contains(of_index));
-        Ok(!wrong.is_empty() && wrong.iter().flat_map(|wrong| wrong.lines()).all(is_index))
-    }
-
-    /// Rebuilds every index from its table and stores a receipt.
-    ///
-    /// # Errors
-    /// Any write error, also if a table itself is damaged. Then nothing was changed.
-    pub(crate) fn remake_indexes(&self, why: &Mending) -> Result<Repair> {
-        self.write(|db| {
-            db.execute_batch("REINDEX").doing("making indexes again")?;
-            let receipt = repair::blank(None, why);
-            repair::note(db, &receipt)?;
-            Ok(receipt)
-        })
-    }
-
-    /// Returns what the engine finds wrong with the structure of the file: pages, indexes, and rows that refer to
-    /// missing rows. Empty if nothing is wrong. Reads the whole file.
-    ///
-    /// # Errors
-    /// Any read error.
-    pub fn check_structure(&self) -> Result<Vec<String>> {
-        let doing = "checking the structure of the file";
-        self.read(|db| {
-            let mut wrong = engine::damage(db, STRUCTURE, doing)?;
-            let mut statement = db.prepare(REFERENCES).doing(doing)?;
-            let mut rows = statement.query([]).doing(doing)?;
-            while let Some(row) = rows.next().doing(doing)? {
-                let (table, count): (String, i64) =
-                    row.get(0).and_then(|table| Ok((table, row.get(1)?))).doing(doing)?;
-                wrong.push(format!("{count} rows of table {table} refer to rows that are not there"));
-            }
-            Ok(wrong)
-        })
     }
 }
 

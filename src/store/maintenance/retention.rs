@@ -226,7 +226,7 @@ fn member(row: &Row<'_>) -> rusqlite::Result<Member> {
         pruned: Pruned {
             id: ConversationId::new(&id).map_err(|error| conversion(1, error))?,
             with: None,
-            title: row.get(2)?,
+            title: catalogue::text(row, 2)?,
             status: row.get(3)?,
             updated_at: Timestamp(row.get(4)?),
             events: row.get::<_, i64>(5)?.cast_unsigned(),

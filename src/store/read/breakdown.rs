@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::store::Store;
 use crate::store::engine::Doing as _;
+use crate::store::table::catalogue;
 
 /// The stored size of a payload. It is computed without reading the payload, like its full size in `BYTES`.
 const STORED: &str = "octet_length(coalesce(a.content, e.payload))";
@@ -92,8 +93,8 @@ impl Store {
                             )
                         };
                         Ok(Share {
-                            name: row.get(0)?,
-                            title: row.get(1)?,
+                            name: catalogue::text(row, 0)?.unwrap_or_default(),
+                            title: catalogue::text(row, 1)?,
                             conversations: count(2)?,
                             events: count(3)?,
                             payload_bytes: count(4)?,

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Version};
 use crate::store::engine::Doing as _;
+use crate::store::table::catalogue;
 
 const MARK: &str = "SELECT event_count, leaf_event_id, head_is_empty, \
      (SELECT version FROM base_state WHERE conversation = key) FROM conversation WHERE id = ?1";
@@ -30,7 +31,7 @@ pub(in crate::store) fn mark(db: &Connection, id: &ConversationId) -> Result<Mar
     let read = |row: &Row<'_>| {
         Ok(Mark {
             event_count: row.get::<_, i64>(0)?.cast_unsigned(),
-            leaf_event_id: row.get(1)?,
+            leaf_event_id: catalogue::text(row, 1)?,
             head_is_empty: row.get(2)?,
             version: row.get::<_, Option<i64>>(3)?.map(|version| Version(version.cast_unsigned())),
         })

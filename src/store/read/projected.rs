@@ -291,7 +291,7 @@ impl Store {
                 .and_then(|mut statement| {
                     let rows = statement.query_map([key], |row| {
                         Ok(ToolCount {
-                            tool: row.get(0)?,
+                            tool: catalogue::text(row, 0)?.unwrap_or_default(),
                             calls: count(row, 1)?,
                             errors: count(row, 2)?,
                             rejected: count(row, 3)?,
@@ -367,7 +367,10 @@ impl Store {
             let pairs = |sql: &str| {
                 db.prepare_cached(sql)
                     .and_then(|mut statement| {
-                        let rows = statement.query_map([], |row| Ok((row.get(0)?, count(row, 1)?)))?;
+                        let pair = |row: &Row<'_>| {
+                            Ok((catalogue::text(row, 0)?.unwrap_or_default(), count(row, 1)?))
+                        };
+                        let rows = statement.query_map([], pair)?;
                         rows.collect::<rusqlite::Result<Vec<(String, u64)>>>()
                     })
                     .doing(doing)

@@ -386,8 +386,15 @@ fn document_at(db: &Connection, key: i64, version: i64) -> Result<BaseDocument> 
         })
         .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
         .doing("reading the history of a base state")?;
-    let document = BaseDocument::parse(text)?;
+    let document = BaseDocument::parse(text).map_err(|error| unreadable(db, key, &error))?;
     Ok(if changes.is_empty() { document } else { document.with(&changes) })
+}
+
+/// Returns the error for a stored document that is none. It is damage: the caller's own documents are checked before.
+fn unreadable(db: &Connection, key: i64, error: &BaseStateError) -> Error {
+    let conversation =
+        catalogue::id(db, key).unwrap_or_else(|_| format!("the conversation with the key {key}"));
+    Error::Corrupt { what: format!("the base state of {conversation}: {error}") }
 }
 
 /// Calls `edit` with the documents and every changed value, and stores each text that it returns in their place.

@@ -96,7 +96,8 @@ impl Store {
     }
 }
 
-/// Returns when findings of one kind were repaired in a conversation, and what was found, the oldest first.
+/// Returns when findings of one kind were repaired in a conversation, and what was found, the oldest first. A text that
+/// is damaged is shown as far as it is text.
 pub(in crate::store) fn of_kind(
     db: &Connection,
     conversation: &ConversationId,
@@ -104,7 +105,9 @@ pub(in crate::store) fn of_kind(
 ) -> Result<Vec<(Timestamp, String)>> {
     db.prepare_cached(OF_KIND)
         .and_then(|mut statement| {
-            let read = |row: &rusqlite::Row<'_>| Ok((Timestamp(row.get(0)?), row.get(1)?));
+            let read = |row: &rusqlite::Row<'_>| {
+                Ok((Timestamp(row.get(0)?), catalogue::text(row, 1)?.unwrap_or_default()))
+            };
             statement.query_map([conversation.as_str(), finding], read)?.collect()
         })
         .doing("reading receipts")

@@ -302,16 +302,30 @@ impl Store {
     }
 
     /// Returns how far the derived tables have read the log, if they lag and cannot catch up because this store is
-    /// read-only. If only the usage of some conversations is out of date, that is the whole log.
+    /// read-only. If they have read it and only some of their rows are out of date, that is the whole log.
     pub(crate) fn behind(&self) -> Result<Option<RebuildProgress>> {
+        self.lagging(projection::lags, projection::reached)
+    }
+
+    /// Returns how far the search index has read the log, if it is in use, lags, and cannot catch up because this store
+    /// is read-only.
+    pub(crate) fn index_behind(&self) -> Result<Option<RebuildProgress>> {
+        self.lagging(search::lags, |db| Ok(search::checkpoint(db)?.unwrap_or(0)))
+    }
+
+    fn lagging(
+        &self,
+        lags: impl FnOnce(&Connection) -> Result<bool>,
+        reached: impl FnOnce(&Connection) -> Result<i64>,
+    ) -> Result<Option<RebuildProgress>> {
         if !self.is_read_only() {
             return Ok(None);
         }
         self.snapshot(|db| {
-            if !projection::lags(db)? {
+            if !lags(db)? {
                 return Ok(None);
             }
-            let position = Position(projection::reached(db)?.cast_unsigned());
+            let position = Position(reached(db)?.cast_unsigned());
             Ok(Some(RebuildProgress { position, head: log::head(db)? }))
         })
     }
@@ -419,14 +433,16 @@ impl Store {
         let patience = writer.patience();
         loop {
             // The callback runs after the writer is free again.
-            let (more, seen) = writer.maintain(|db| {
+            let stepped = writer.maintain(|db| {
                 let write = Write::begin(db, patience)?;
                 let more = search::step(&write)?;
                 write.commit()?;
                 let position = search::checkpoint(db)?.unwrap_or(0).cast_unsigned();
                 let head = log::head(db)?;
                 Ok((more, RebuildProgress { position: Position(position), head }))
-            })?;
+            });
+            let (more, seen) =
+                stepped.map_err(|error| naming_strangers(error, || writer.maintain(schema::strangers)))?;
             progress(seen);
             if !more {
                 if let Some(following) = &self.0.following {

@@ -1,5 +1,6 @@
 //! Shows files and folders to the model.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -15,6 +16,9 @@ use crate::message::clip;
 
 /// The maximum number of characters of a file or a list that are shown.
 const CHARACTERS_MAX: usize = 16_000;
+
+/// The maximum number of entries that are read for one list, of a folder and its subfolders together.
+const ENTRIES_MAX: usize = 100_000;
 
 const FILE_CLIPPED: &str = "<response clipped><NOTE>Due to the max output limit, only part of this file has been \
                             shown to you. You should retry this tool after you have searched inside the file with \
@@ -117,54 +121,153 @@ fn picture(path: &Path, media_type: &str) -> Result<Done, Refusal> {
 }
 
 fn folder(path: &Path) -> Done {
-    let (entries, hidden) = match listed(path) {
-        Ok(listed) => listed,
+    match listed(path, ENTRIES_MAX) {
+        Ok(list) => Done::plain(text(path, &list)),
         Err(error) => {
             let text = super::python_error(path, &error);
-            return Done { content: vec![Content::text(text)], is_error: true, edit: None };
+            Done { content: vec![Content::text(text)], is_error: true, edit: None }
         }
-    };
+    }
+}
+
+/// Returns the text for the model, in the reference's words. The reference reads a folder to its end.
+fn text(path: &Path, list: &Listed) -> String {
     let mut text = format!(
         "Here's the files and directories up to 2 levels deep in {}, excluding hidden items:\n{}",
         path.display(),
-        entries.join("\n")
+        list.entries.join("\n")
     );
-    if hidden > 0 {
+    if list.hidden > 0 {
         text.push_str(&format!(
-            "\n\n{hidden} hidden files/directories in this directory are excluded. You can use 'ls -la {}' to see \
+            "\n\n{} hidden files/directories in this directory are excluded. You can use 'ls -la {}' to see \
              them.",
+            list.hidden,
             path.display()
         ));
     }
-    Done::plain(clip(&text, CHARACTERS_MAX, FOLDER_CLIPPED).into_owned())
+    if list.is_cut {
+        text.push_str(&format!(
+            "\n\nThis directory has too many entries: only {ENTRIES_MAX} were read, and the list and the number of \
+             hidden items are not complete."
+        ));
+    }
+    clip(&text, CHARACTERS_MAX, FOLDER_CLIPPED).into_owned()
 }
 
-/// Returns the entries of a folder and of its subfolders, sorted, and the number of hidden entries of the folder.
-fn listed(path: &Path) -> io::Result<(Vec<String>, usize)> {
-    let (names, hidden) = names(path)?;
-    let mut entries = vec![shown(path)];
-    for name in names {
+/// The list of a folder.
+#[derive(Debug, PartialEq, Eq)]
+struct Listed {
+    /// The folder, its entries and those of its subfolders, sorted, without hidden ones.
+    entries: Vec<String>,
+    /// The number of hidden entries of the folder.
+    hidden: usize,
+    /// Whether there are more entries than may be read.
+    is_cut: bool,
+}
+
+/// Lists a folder and its subfolders. At most `entries_max` entries are read; the system decides which ones come first.
+fn listed(path: &Path, entries_max: usize) -> io::Result<Listed> {
+    let mut entries_left = entries_max;
+    let own = names(path, &mut entries_left)?;
+    let mut list = Listed { entries: vec![shown(path)], hidden: own.hidden, is_cut: own.is_cut };
+    for name in own.names {
         let entry = path.join(name);
-        entries.push(shown(&entry));
+        list.entries.push(shown(&entry));
         // A folder that cannot be read is listed without its entries.
-        if let Some((inner, _)) = entry.is_dir().then(|| self::names(&entry).ok()).flatten() {
-            entries.extend(inner.iter().map(|name| shown(&entry.join(name))));
+        if entry.is_dir()
+            && let Ok(inner) = names(&entry, &mut entries_left)
+        {
+            list.entries.extend(inner.names.iter().map(|name| shown(&entry.join(name))));
+            list.is_cut |= inner.is_cut;
         }
     }
-    Ok((entries, hidden))
+    Ok(list)
 }
 
-fn names(folder: &Path) -> io::Result<(Vec<std::ffi::OsString>, usize)> {
-    let all = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name()));
-    let mut all: Vec<_> = all.collect::<io::Result<_>>()?;
-    let before = all.len();
-    all.retain(|name| !name.as_encoded_bytes().starts_with(b"."));
-    all.sort();
-    let hidden = before - all.len();
-    Ok((all, hidden))
+/// The names of the entries of one folder.
+struct Names {
+    /// The names that are not hidden, sorted.
+    names: Vec<OsString>,
+    /// The number of hidden ones.
+    hidden: usize,
+    /// Whether there are more entries than may be read.
+    is_cut: bool,
+}
+
+/// Reads the names of a folder's entries. Their number is subtracted from `entries_left`.
+fn names(folder: &Path, entries_left: &mut usize) -> io::Result<Names> {
+    let mut read = Names { names: Vec::new(), hidden: 0, is_cut: false };
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if *entries_left == 0 {
+            read.is_cut = true;
+            break;
+        }
+        *entries_left -= 1;
+        if name.as_encoded_bytes().starts_with(b".") {
+            read.hidden += 1;
+        } else {
+            read.names.push(name);
+        }
+    }
+    read.names.sort();
+    Ok(read)
 }
 
 fn shown(path: &Path) -> String {
     let slash = if path.is_dir() { "/" } else { "" };
     format!("{}{slash}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_to_its_bound_and_says_that_it_was_cut() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        for name in ["a", "b"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        for name in ["a/1", "a/.2", "b/3", ".hidden", "c"] {
+            fs::write(at(name), "").unwrap();
+        }
+        let whole = listed(scratch.path(), 7).unwrap();
+        let expected = ["", "a/", "a/1", "b/", "b/3", "c"];
+        let folder = scratch.path().display();
+        let expected: Vec<String> = expected
+            .iter()
+            .map(|name| if name.is_empty() { format!("{folder}/") } else { format!("{folder}/{name}") })
+            .collect();
+        assert_eq!(whole, Listed { entries: expected.clone(), hidden: 1, is_cut: false });
+        for entries_max in 0..7 {
+            let cut = listed(scratch.path(), entries_max).unwrap();
+            assert!(cut.is_cut && cut.entries.len() <= entries_max + 1, "{entries_max}: {cut:?}");
+            assert!(cut.entries.iter().all(|entry| expected.contains(entry)), "{cut:?}");
+        }
+        // The entries of the folder come before those of its subfolders.
+        let own = listed(scratch.path(), 4).unwrap();
+        assert_eq!((own.entries.len(), own.hidden), (4, 1));
+    }
+
+    #[test]
+    fn only_a_list_that_was_cut_says_so() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join("a"), "").unwrap();
+        let path = scratch.path().to_owned();
+        let list = |is_cut| text(&path, &Listed { entries: vec!["x".to_owned()], hidden: 0, is_cut });
+        let plain = format!(
+            "Here's the files and directories up to 2 levels deep in {}, excluding hidden items:\nx",
+            path.display()
+        );
+        assert_eq!(list(false), plain);
+        let added = "\n\nThis directory has too many entries: only 100000 were read, and the list and the number of \
+                     hidden items are not complete.";
+        assert_eq!(list(true), format!("{plain}{added}"));
+        // The notice stays even if the list is too long to be shown.
+        let long = Listed { entries: vec!["long".repeat(10); 1000], hidden: 0, is_cut: true };
+        let shown = text(&path, &long);
+        assert!(shown.contains(FOLDER_CLIPPED) && shown.ends_with(added), "{shown}");
+    }
 }

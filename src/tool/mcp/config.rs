@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::expand::{References, expand};
 use crate::json::Raw;
+use crate::secret::without_credentials;
 
 /// Returns the value of a name. `None` if the name has no value.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -49,17 +50,16 @@ pub enum Reach {
     },
 }
 
-/// Why a server cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("MCP server {server:?}: {reason}")]
+/// Why a server cannot be used. Its message contains no credential of an address.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerProblem {
     /// The server's name.
     pub server: String,
     /// The kind of the problem.
     pub kind: ProblemKind,
-    /// The reason. It contains no value of the configuration that could be a secret.
-    pub reason: String,
+    /// The reason as it came. It may contain the server's address and what the server wrote, and so a secret.
+    pub(super) reason: String,
 }
 
 /// The kind of problem that a server has.
@@ -72,6 +72,39 @@ pub enum ProblemKind {
     /// It could not be started or reached, or it refused the connection.
     Refused,
 }
+
+impl ServerProblem {
+    /// Returns the reason without the credentials of addresses.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        without_credentials(&self.reason)
+    }
+
+    /// Returns the message as it came. It is for a caller that masks known secrets and then hides the credentials of
+    /// addresses. In the other order, a secret would not be recognised if a part of it is hidden already.
+    pub(crate) fn unmasked(&self) -> String {
+        format!("MCP server {:?}: {}", self.server, self.reason)
+    }
+}
+
+impl fmt::Display for ServerProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&without_credentials(&self.unmasked()))
+    }
+}
+
+impl fmt::Debug for ServerProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ServerProblem")
+            .field("server", &self.server)
+            .field("kind", &self.kind)
+            .field("reason", &self.reason())
+            .finish()
+    }
+}
+
+impl std::error::Error for ServerProblem {}
 
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -301,6 +334,34 @@ mod tests {
         assert!(!format!("{servers:?}").contains("k3y"));
         assert_eq!(read("{}"), (vec![], vec![]));
         assert_eq!(read(r#"{"mcpServers":null}"#), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_problem_shows_no_credential_of_an_address() {
+        for address in [
+            "http://user:s3cret@h/mcp",
+            "http://s3cret@h/mcp",
+            "http://h/mcp?key=s3cret",
+            "http://h/mcp?a=1&api_key=s3cret",
+            "http://h/mcp?access_token=s3cret#a",
+            "user:s3cret@h/mcp",
+        ] {
+            for reason in [
+                address.to_owned(),
+                format!("error sending request for url ({address})"),
+                format!("no answer: npm warn '{address}'\nError: \"{address}\" refused"),
+            ] {
+                let problem = ServerProblem {
+                    server: "s".to_owned(),
+                    kind: ProblemKind::Refused,
+                    reason: reason.clone(),
+                };
+                for shown in [problem.to_string(), problem.reason(), format!("{problem:?}")] {
+                    assert!(shown.contains("****") && !shown.contains("s3cret"), "{shown}");
+                }
+                assert_eq!(problem.unmasked(), format!("MCP server \"s\": {reason}"));
+            }
+        }
     }
 
     #[test]

@@ -17,8 +17,9 @@ use crate::event::{
 use crate::json::{Out, Raw};
 use crate::llm::{Boxed, ToolSchema};
 use crate::message::{CLIPPED, clip};
+use crate::secret::without_credentials;
 use crate::tool::arguments::{self, Parameter};
-use crate::tool::{Context, Resources, Tool, ToolError};
+use crate::tool::{Context, Resources, Secrets, Tool, ToolError};
 
 /// The limit of the text of one answer, in characters. The model is shown less.
 const CHARACTERS_MAX: usize = 500_000;
@@ -99,17 +100,7 @@ impl McpTool {
         let (content, is_error) = match outcome {
             Ok(result) => (content(name, &result), result.is_error == Some(true)),
             Err(failure) => {
-                let text = match failure {
-                    CallFailure::Unconnected(reason) => {
-                        format!("MCP client not connected for tool '{name}'. {reason}")
-                    }
-                    CallFailure::TimedOut(limit) => format!(
-                        "MCP tool '{name}' timed out after {} seconds. The tool server may be unresponsive or the \
-                         operation is taking too long. Consider retrying or using an alternative approach.",
-                        limit.as_secs_f64()
-                    ),
-                    CallFailure::Refused(reason) => format!("Error calling MCP tool {name}: {reason}"),
-                };
+                let text = failed(name, &failure, &*context.secrets);
                 (vec![Content::text(clip(&text, CHARACTERS_MAX, CLIPPED))], true)
             }
         };
@@ -153,6 +144,21 @@ impl Tool for McpTool {
             }
         })
     }
+}
+
+/// Returns the text for the model of a call that failed, without secrets. A failure may name the server's address. Known
+/// secrets are masked first, because one would not be recognised if a part of it is hidden already.
+fn failed(name: &str, failure: &CallFailure, secrets: &dyn Secrets) -> String {
+    let text = match failure {
+        CallFailure::Unconnected(reason) => format!("MCP client not connected for tool '{name}'. {reason}"),
+        CallFailure::TimedOut(limit) => format!(
+            "MCP tool '{name}' timed out after {} seconds. The tool server may be unresponsive or the operation is \
+             taking too long. Consider retrying or using an alternative approach.",
+            limit.as_secs_f64()
+        ),
+        CallFailure::Refused(reason) => format!("Error calling MCP tool {name}: {reason}"),
+    };
+    without_credentials(&secrets.mask(&text))
 }
 
 /// Returns the arguments as JSON text. References to secrets are replaced by their values.
@@ -249,7 +255,45 @@ fn camel(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
+    use crate::secret::HIDDEN;
+
+    /// A conversation with one secret, which looks like the end of an address.
+    struct OneSecret;
+
+    impl Secrets for OneSecret {
+        fn for_command<'a>(&'a self, _: &'a str) -> Boxed<'a, Vec<(String, String)>> {
+            Box::pin(std::future::ready(Vec::new()))
+        }
+
+        fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
+            text.replace("p@ss/word", HIDDEN).into()
+        }
+
+        fn bytes_max(&self) -> usize {
+            9
+        }
+    }
+
+    #[test]
+    fn a_failed_call_shows_no_credential_of_an_address() {
+        for (address, expected) in [
+            ("http://user:s3cret@h/mcp", "http://****@h/mcp"),
+            ("http://s3cret@h/mcp", "http://****@h/mcp"),
+            ("http://h/mcp?key=s3cret", "http://h/mcp?key=****"),
+            ("http://h/mcp?a=1&api_key=s3cret", "http://h/mcp?a=1&api_key=****"),
+            ("http://x:p@ss/word@h/mcp", "http://****@h/mcp"),
+            ("http://h/mcp?a=1#b", "http://h/mcp?a=1#b"),
+        ] {
+            let reason = |address: &str| format!("no answer from '{address}', see log");
+            let refused = failed("t", &CallFailure::Refused(reason(address)), &OneSecret);
+            assert_eq!(refused, format!("Error calling MCP tool t: {}", reason(expected)));
+            let unconnected = failed("t", &CallFailure::Unconnected(reason(address)), &OneSecret);
+            assert_eq!(unconnected, format!("MCP client not connected for tool 't'. {}", reason(expected)));
+        }
+    }
 
     #[test]
     fn the_class_has_the_name_that_the_reference_gives_it() {

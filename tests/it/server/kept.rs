@@ -140,6 +140,7 @@ async fn a_profile_uses_the_key_of_its_provider_connection() {
     let file =
         std::fs::read_to_string(server.path("settings/provider-connections/provider_connections.json"))
             .unwrap();
+    assert!(file.contains(&id) && file.contains("Ours"), "{file}");
     assert!(!file.contains("sk-kept-2") && !made.text().contains("sk-kept-2"), "{file}");
     for wrong in [
         json!({"api_key": "a"}),
@@ -208,7 +209,10 @@ async fn a_meta_profile_is_stored() {
         json!({"meta_profiles": [{"name": "m", "classifier_model": "a", "num_classes": 1}], "active_meta_profile": "m"})
     );
     server.request("DELETE", "/api/meta-profiles/m", None).await.ok();
-    assert_eq!(server.get("/api/meta-profiles").await.ok()["active_meta_profile"], Value::Null);
+    assert_eq!(
+        server.get("/api/meta-profiles").await.ok(),
+        json!({"meta_profiles": [], "active_meta_profile": null})
+    );
 }
 
 #[tokio::test]
@@ -216,7 +220,11 @@ async fn the_requests_of_the_browser_application_are_answered() {
     let server = Served::start().await;
     for form in ["agent", "conversation"] {
         let form = server.get(&format!("/api/settings/{form}-schema")).await.ok();
-        assert!(!form["sections"].as_array().unwrap().is_empty());
+        let sections = form["sections"].as_array().unwrap();
+        assert!(!sections.is_empty());
+        for section in sections {
+            assert!(!section["fields"].as_array().unwrap().is_empty(), "{section}");
+        }
     }
     for (path, answer) in [
         ("/api/canvas-extensions/installed", json!({"canvas_extensions": []})),
@@ -264,6 +272,43 @@ async fn a_model_and_an_mcp_server_are_tested_before_they_are_stored() {
     let tried = server.post("/api/mcp/test", server_of("shttp")).await.ok();
     assert_eq!((&tried["ok"], &tried["error_kind"]), (&json!(false), &json!("connection")));
     assert_eq!(server.post("/api/mcp/test", json!({})).await.status, 422);
+}
+
+#[tokio::test]
+async fn a_trial_shows_no_credential_of_an_address() {
+    let server = Served::start().await;
+    for address in [
+        "http://user:hunter2@127.0.0.1:1/v1",
+        "http://hunter2@127.0.0.1:1/v1",
+        "http://127.0.0.1:1/v1?key=hunter2",
+        "http://127.0.0.1:1/v1?a=1&api_key=hunter2",
+        "http://user:hunter2@127.0.0.1:1/v1?access_token=hunter2#a",
+    ] {
+        let llm = json!({"model": "openai/x", "api_key": "k", "base_url": address});
+        let tried = server.post("/api/profiles/new/validate", json!({"llm": llm})).await.ok();
+        assert_eq!(tried["valid"], json!(false), "{address}: {tried}");
+        let message = tried["error"]["message"].as_str().unwrap();
+        assert!(!message.is_empty() && !message.contains("hunter2"), "{address}: {message}");
+        // The address of the server itself, and what a program says about one.
+        let says = format!("echo 'no answer from {address}' >&2; exit 1");
+        for (members, is_said) in [
+            (json!({"type": "shttp", "url": address}), false),
+            (json!({"type": "stdio", "command": "sh", "args": ["-c", says]}), true),
+        ] {
+            let tried = server.post("/api/mcp/test", json!({ "server": members })).await.ok();
+            assert_eq!(
+                (&tried["ok"], &tried["error_kind"]),
+                (&json!(false), &json!("connection")),
+                "{tried}"
+            );
+            let error = tried["error"].as_str().unwrap();
+            assert!(!error.is_empty() && !error.contains("hunter2"), "{address}: {error}");
+            assert!(
+                !is_said || error.contains("no answer from http://") && error.contains("****"),
+                "{error}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

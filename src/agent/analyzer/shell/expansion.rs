@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 32;
 
 /// How often, on average, each character may be read in advance. After that, the rest of the text counts as the source
 /// of the next substitution.
-const LOOKS_MAX: usize = 64;
+pub(super) const LOOKS_MAX: usize = 64;
 
 /// What ends an open part of an expansion, and whether quotes are ordinary characters in it.
 type Part = (char, bool);

@@ -35,7 +35,7 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
 const WAIT: Duration = Duration::from_secs(1);
 
 /// How long the server waits, when it ends, for the export of the remaining spans. This includes an export that is
-/// running by then. With everything else, the end takes at most 8 seconds (`docs/security.md#end-of-the-server`).
+/// running by then. It is one of the limits that add up to less than 8 seconds (`docs/security.md#end-of-the-server`).
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the server then waits to find out how much was not exported.

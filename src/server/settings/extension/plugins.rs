@@ -16,10 +16,9 @@ use serde_json::{Map, Value, json};
 
 use super::installed::{self, blocking};
 use crate::plugin::{
-    EntrySource, Extension, Fetcher, GitSettings, Plugin, PluginError, PluginProblem, PluginSource,
-    available, without_credentials,
+    EntrySource, Extension, Fetcher, GitSettings, Plugin, PluginError, PluginProblem, PluginSource, available,
 };
-use crate::secret::Registry;
+use crate::secret::{Registry, without_credentials};
 use crate::server::App;
 use crate::server::http::failure::{Failure, Problem};
 use crate::server::http::request;

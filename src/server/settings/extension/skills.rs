@@ -14,9 +14,8 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::installed::{self, blocking};
-use crate::plugin::{
-    Marketplace, Marketplaces, Plugin, PluginProblem, Registration, skills_of_person, without_credentials,
-};
+use crate::plugin::{Marketplace, Marketplaces, Plugin, PluginProblem, Registration, skills_of_person};
+use crate::secret::without_credentials;
 use crate::server::App;
 use crate::server::http::failure::{Failure, Problem};
 use crate::server::http::request;

@@ -1,9 +1,9 @@
 //! The catalogue as a projection: each row is derived from the log, the base state and its history.
 //!
 //! Every append updates the row in its own transaction, so no row is ever out of date. This module compares a row with
-//! the log and rebuilds it; a value that cannot be read differs. Data that only a person or an import gave (title, tags, parent, fork) is not derived and
-//! stays. Rebuilding a row stores a receipt with the difference that was found: otherwise a log whose end was cut off
-//! would look correct from then on.
+//! the log and rebuilds it; a value that cannot be read differs. Data that only a person or an import gave (title,
+//! tags, parent, fork) is not derived and stays. Rebuilding a row stores a receipt with the difference that was found:
+//! otherwise a log whose end was cut off would look correct from then on.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -15,6 +15,7 @@ use crate::ids::{ConversationId, Position, Timestamp};
 use crate::state::status::Effect;
 use crate::store::Store;
 use crate::store::engine::{Doing as _, is_damage};
+use crate::store::options::STATUS_BYTES_MAX;
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue::{self, Entry, Told};
 use crate::store::table::repair::{self, Mending, Repair};
@@ -25,6 +26,7 @@ pub(in crate::store) const NAME: &str = "catalogue";
 
 const EVENTS: &str = "SELECT sequence, id, hash, recorded_at, payload, position FROM event WHERE conversation = ?1 \
      AND sequence > ?2 ORDER BY sequence LIMIT 1000";
+const LONG_STATUS: &str = "SELECT status FROM conversation WHERE key = ?1 AND octet_length(status) > ?2";
 const NEXT: &str = "SELECT key, id FROM conversation WHERE key > ?1 ORDER BY key LIMIT 1";
 
 const DOING: &str = "making the catalogue again";
@@ -86,7 +88,29 @@ pub(in crate::store) fn replay(db: &Connection, stored: &Entry) -> Result<Replay
 
 /// Returns what is known about a conversation's row from other sources than its events.
 pub(in crate::store) fn told(db: &Connection, key: i64, imported: bool) -> Result<Told> {
-    Ok(Told { status: base_state::told_status(db, key)?, imported })
+    let status = match base_state::told_status(db, key)? {
+        Some(shown) => Some(status_of_older_version(db, key)?.unwrap_or(shown)),
+        None => None,
+    };
+    Ok(Told { status, imported })
+}
+
+/// Returns the status in the row if it is longer than the catalogue shows today and is the one in the base state.
+///
+/// Older versions showed any status whole. Such a row is what was written, and the next change of the status renews it.
+fn status_of_older_version(db: &Connection, key: i64) -> Result<Option<String>> {
+    let stored: Option<String> = db
+        .prepare_cached(LONG_STATUS)
+        .and_then(|mut s| {
+            s.query_row(params![key, STATUS_BYTES_MAX as i64], |row| catalogue::text(row, 0)).optional()
+        })
+        .doing(DOING)?
+        .flatten();
+    let Some(stored) = stored else { return Ok(None) };
+    let document = base_state::stored_document(db, key)?;
+    let whole = document.as_ref().and_then(|document| document.text("execution_status"));
+    let is_same = whole.is_some_and(|whole| whole == stored);
+    Ok(Some(stored).filter(|_| is_same))
 }
 
 /// Returns the difference between a row and the log, in words. `None` if they agree.
@@ -98,8 +122,12 @@ fn difference(db: &Connection, stored: &Entry, replayed: &Replayed) -> Result<Op
             was.event_count, was.head_hash, is.event_count, is.head_hash
         )));
     }
-    if base_state::broken(db, stored.key, is.event_count)?.is_some() {
-        return Ok(None); // the base state is damaged, so the rest of the row cannot be derived
+    match base_state::broken(db, stored.key, is.event_count) {
+        Ok(None) => {}
+        // The base state is damaged, so the rest of the row cannot be derived.
+        Ok(Some(_)) => return Ok(None),
+        Err(error) if is_damage(&error) => return Ok(None),
+        Err(error) => return Err(error),
     }
     let told = told(db, stored.key, replayed.imported.is_some())?;
     if let Some(column) = stored.first_difference(db, &replayed.entry, &told)? {
@@ -167,7 +195,9 @@ impl Store {
             let conversation = match ConversationId::new(&id) {
                 Ok(conversation) => conversation,
                 Err(error) => {
-                    failed = failed.or(Some(error.into())); // an id is not derived
+                    // An id is not derived.
+                    let what = format!("the id of a conversation (key {next}) is damaged: {error}");
+                    failed = failed.or(Some(Error::Corrupt { what }));
                     continue;
                 }
             };

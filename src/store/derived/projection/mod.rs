@@ -5,7 +5,8 @@
 //! [`rebuild`](rebuild::rebuild) rebuilds a projection from position 0 in temporary tables and then swaps the rows.
 //! Invariants: a projection holds only data of the log and the base states; rebuilding gives the same rows as
 //! following; only this module writes its tables; a projection with an impossible checkpoint, or with rows ahead of
-//! its checkpoint, starts again from position 0.
+//! its checkpoint, starts again from position 0; damage of one event or base state ends no fold: what is no text, and a
+//! payload or base state that cannot be read, count as missing.
 //!
 //! A new projection needs one file and one line in [`PROJECTIONS`]. Its [`Description`] tells the rest of the code
 //! everything else, and `tests.rs` names what it lacks. The catalogue (`conversation`) is the only projection that every
@@ -25,7 +26,9 @@ mod tool_calls;
 mod transcript;
 mod usage;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use std::borrow::Cow;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 pub(in crate::store) use description::Description;
 pub use description::SqlView;
@@ -35,7 +38,7 @@ use super::schema::{Difference, ObjectKind, Role, State};
 use crate::error::Result;
 use crate::ids::Position;
 use crate::json::Object;
-use crate::store::engine::Doing as _;
+use crate::store::engine::{Doing as _, is_damage};
 use crate::store::table::archive::Payloads;
 use crate::store::table::log;
 
@@ -64,13 +67,16 @@ const STEP_BYTES_MAX: usize = 8 << 20;
 pub(super) struct LogEvent<'a> {
     pub position: i64,
     pub conversation: i64,
+    /// "" if it is damaged.
     pub id: &'a str,
+    /// "" if the payload has none, or if it is damaged.
     pub kind: &'a str,
     pub source: Option<&'a str>,
     pub timestamp: Option<&'a str>,
     pub tool_call_id: Option<&'a str>,
     pub action_id: Option<&'a str>,
     pub tool_name: Option<&'a str>,
+    /// "" if it is damaged.
     pub payload: &'a str,
     /// The payload's members.
     pub members: &'a Object<'a>,
@@ -301,20 +307,20 @@ fn each(
     let mut payloads = Payloads::new(db);
     let mut step = Step { reached: None, events: 0, more: false };
     while let Some(row) = rows.next().doing(doing)? {
-        let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(doing);
         let position = row.get(0).doing(doing)?;
-        let payload = &*payloads.payload(position, text(9)?.unwrap_or_default())?;
+        let payload = readable_payload(&mut payloads, row, (position, 9))?.unwrap_or_default();
+        let payload = &*payload;
         let members = Object::of(payload);
         let event = LogEvent {
             position,
             conversation: row.get(1).doing(doing)?,
-            id: text(2)?.unwrap_or_default(),
-            kind: text(3)?.unwrap_or_default(),
-            timestamp: text(4)?,
-            tool_call_id: text(5)?,
-            action_id: text(6)?,
-            tool_name: text(7)?,
-            source: text(8)?,
+            id: readable_text(row, 2).unwrap_or_default(),
+            kind: readable_text(row, 3).unwrap_or_default(),
+            timestamp: readable_text(row, 4),
+            tool_call_id: readable_text(row, 5),
+            action_id: readable_text(row, 6),
+            tool_name: readable_text(row, 7),
+            source: readable_text(row, 8),
             payload,
             members: &members,
         };
@@ -328,6 +334,25 @@ fn each(
         }
     }
     Ok(step)
+}
+
+/// Returns a column of an event's row. `None` if it is NULL, or damaged and no text: one event must not keep the others
+/// from being projected, and `verify` reports the damage.
+fn readable_text<'a>(row: &'a Row<'_>, column: usize) -> Option<&'a str> {
+    row.get_ref(column).ok()?.as_str_or_null().ok().flatten()
+}
+
+/// Returns the payload of the event at `position`, whose stored text is in `column`. `None` if it is damaged and no text.
+fn readable_payload<'a>(
+    payloads: &mut Payloads<'_>,
+    row: &'a Row<'_>,
+    (position, column): (i64, usize),
+) -> Result<Option<Cow<'a, str>>> {
+    let Ok(stored) = log::text(row, column) else { return Ok(None) };
+    match payloads.payload(position, stored) {
+        Err(error) if is_damage(&error) => Ok(None),
+        payload => payload.map(Some),
+    }
 }
 
 /// Returns how far a projection has read. `None` if it must start from position 0: another version filled it, or its
@@ -402,15 +427,16 @@ pub(super) fn remade(db: &Connection, tables: &[&str], searched: bool) -> Result
     Ok(())
 }
 
-/// Returns a derived table that is missing or altered, in words. Ignores views, indexes and guards.
+/// Returns a derived table that is missing or altered, or that another program's unique index keeps rows out of, in
+/// words. Ignores views, other indexes and guards.
 pub(in crate::store) fn torn(differences: &[Difference]) -> Option<String> {
     let difference = differences.iter().find(|difference| {
         let object = &difference.object;
         difference.state != State::Strange
-            && object.kind == ObjectKind::Table
             && object.role() == Role::Derived
+            && (object.kind == ObjectKind::Table || object.keeps_rows_out())
     });
-    difference.map(|difference| format!("table {}", difference.object.name))
+    difference.map(|difference| format!("table {}", difference.object.table))
 }
 
 /// Makes every projection start from position 0 at the next step, and the search index if it is in use.

@@ -68,6 +68,7 @@ const DELETE: &str =
     "INSERT INTO transcript_search (transcript_search, rowid, text) VALUES ('delete', ?1, ?2)";
 const EVENTS_OF: &str = "SELECT position, kind, payload FROM event \
      WHERE conversation = ?1 AND position <= ?2";
+const HAS_ROW: &str = "SELECT 1 FROM main.transcript_search_docsize WHERE id = ?1";
 /// Merges the index into one piece. Only this removes the words of deleted rows for good.
 const MERGE: &str = "INSERT INTO transcript_search (transcript_search) VALUES ('optimize')";
 const CLEAR: &str = "DROP TABLE IF EXISTS transcript_search";
@@ -165,10 +166,8 @@ pub(in crate::store) fn step(db: &Connection) -> Result<bool> {
         return Ok(more);
     }
     restart(db)?;
-    match attempt(db, |index| advance(db, index, 0))? {
-        Some(more) => Ok(more),
-        None => Err(Error::Corrupt { what: "the search index cannot be written even when it is new".into() }),
-    }
+    // The index is new. What fails now is no damage that another start would mend.
+    written(&Index::of(db), |index| advance(db, index, 0))
 }
 
 /// Indexes the events of one step after the position `from`. Returns whether there are more.
@@ -179,10 +178,10 @@ fn advance(db: &Connection, index: &Index<'_>, from: i64) -> Result<bool> {
     let mut payloads = Payloads::new(db);
     while let Some(row) = rows.next().doing(DOING)? {
         reached = row.get(0).doing(DOING)?;
-        let payload = payloads.payload(reached, log::text(row, 2).doing(DOING)?)?;
+        let payload = super::readable_payload(&mut payloads, row, (reached, 2))?.unwrap_or_default();
         bytes += payload.len();
         events += 1;
-        if let Some(text) = text(log::text(row, 1).doing(DOING)?, &payload) {
+        if let Some(text) = text(super::readable_text(row, 1).unwrap_or_default(), &payload) {
             index.execute(INSERT, params![reached, text])?;
         }
         if bytes >= STEP_BYTES_MAX {
@@ -203,7 +202,11 @@ struct Index<'a> {
     is_damaged: Cell<bool>,
 }
 
-impl Index<'_> {
+impl<'a> Index<'a> {
+    fn of(db: &'a Connection) -> Self {
+        Self { db, is_damaged: Cell::new(false) }
+    }
+
     /// Runs a statement that writes the index.
     fn execute(&self, sql: &str, parameters: impl Params) -> Result<()> {
         let done = self.db.prepare_cached(sql).and_then(|mut statement| statement.execute(parameters));
@@ -221,19 +224,21 @@ impl Index<'_> {
 
 /// Runs `work`, which writes the index. `None` if the engine finds the index damaged; then nothing was written.
 fn attempt<T>(db: &Connection, work: impl FnOnce(&Index<'_>) -> Result<T>) -> Result<Option<T>> {
-    let index = Index { db, is_damaged: Cell::new(false) };
-    let done = all_or_nothing(db, || {
-        let value = work(&index)?;
-        // The engine writes the words to its tables here, and not first at the commit, where no damage can be mended.
-        index.note(db.execute_batch(FLUSH))?;
-        Ok(value)
-    });
-    match done {
+    let index = Index::of(db);
+    match all_or_nothing(db, || written(&index, work)) {
         Ok(value) => Ok(Some(value)),
         // The engine may have undone the whole transaction.
         Err(_) if index.is_damaged.get() && !db.is_autocommit() => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Runs `work`, and makes the engine write the words to its tables. Otherwise it would do that first at the commit, where
+/// no damage can be mended.
+fn written<T>(index: &Index<'_>, work: impl FnOnce(&Index<'_>) -> Result<T>) -> Result<T> {
+    let value = work(index)?;
+    index.note(index.db.execute_batch(FLUSH))?;
+    Ok(value)
 }
 
 /// Recreates the index, empty, to start from position 0.
@@ -286,7 +291,8 @@ pub(in super::super) fn restarted(db: &Connection) -> Result<()> {
 
 /// Removes a conversation from the index. Its events must still be as they were when they were indexed.
 ///
-/// If the index is damaged, or has rows but no usable checkpoint, the whole index is emptied and starts again.
+/// If the index is damaged, or has rows but no usable checkpoint, or has words of an event that cannot be read any more,
+/// the whole index is emptied and starts again.
 pub(in crate::store) fn forget(db: &Connection, conversation: i64) -> Result<()> {
     if is_whole(db)? && sound_checkpoint(db)?.is_none() && newest(db)?.is_some() {
         return restart(db);
@@ -333,12 +339,23 @@ fn update_to(
     let mut payloads = Payloads::new(db);
     while let Some(row) = rows.next().doing(doing)? {
         let position: i64 = row.get(0).doing(doing)?;
-        let payload = payloads.payload(position, log::text(row, 2).doing(doing)?)?;
-        if let Some(text) = text(log::text(row, 1).doing(doing)?, &payload) {
+        let payload = super::readable_payload(&mut payloads, row, (position, 2))?;
+        let kind = super::readable_text(row, 1);
+        if sql == DELETE && (payload.is_none() || kind.is_none()) && has_row(db, position)? {
+            // Its words are needed to remove them, and they can no longer be read.
+            index.is_damaged.set(true);
+            return Err(Error::Corrupt { what: format!("the event at position {position} cannot be read") });
+        }
+        if let Some(text) = text(kind.unwrap_or_default(), &payload.unwrap_or_default()) {
             index.execute(sql, params![position, text])?;
         }
     }
     Ok(())
+}
+
+/// Returns whether the index has words of the event at `position`.
+fn has_row(db: &Connection, position: i64) -> Result<bool> {
+    db.prepare_cached(HAS_ROW).and_then(|mut statement| statement.exists([position])).doing(DOING)
 }
 
 /// Returns the words of an event. `None` if it has none.

@@ -211,7 +211,10 @@ impl ToolCalls {
             path: path.filter(|path| path.len() <= 4096).map(Into::into),
             answer,
         });
-        self.by_action.insert((event.conversation, event.id.to_owned()), index);
+        // A damaged id is "" here. No other event may find it, as none finds it in the table.
+        if !event.id.is_empty() {
+            self.by_action.insert((event.conversation, event.id.to_owned()), index);
+        }
     }
 
     /// Records `answer` for the call of `action`. If there is none, for the call with the event's `tool_call_id`.

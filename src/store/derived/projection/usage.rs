@@ -4,7 +4,7 @@
 //! figures, they are complete for its conversation; the difference between its totals and its lists becomes one more
 //! row. Otherwise the rows are computed from the cumulative snapshots in state updates: a row is the difference to the
 //! snapshot before, so a repeated snapshot adds nothing. If a base state no longer has figures, the snapshots count
-//! again. A copy of another program's log has one row for each record with the usage of a call.
+//! again; a damaged base state has none. A copy of another program's log has one row for each record with the usage of a call.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,9 +16,9 @@ use crate::event::foreign::ForeignUsage;
 use crate::event::kind;
 use crate::ids::Timestamp;
 use crate::json::{Object, Raw};
-use crate::store::engine::Doing as _;
+use crate::store::engine::{Doing as _, is_damage};
 use crate::store::table::archive::Payloads;
-use crate::store::table::{base_state, copied, log};
+use crate::store::table::{base_state, copied};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: NAME,
@@ -97,7 +97,8 @@ const DOING: &str = "projecting usage";
 
 #[derive(Default)]
 struct Usage {
-    /// The newest figures of this step, each with the position of its event.
+    /// The newest figures of this step, by conversation and usage id as the table shows it, each with the position of
+    /// its event.
     totals: BTreeMap<(i64, String), (Figures, i64)>,
 }
 
@@ -206,9 +207,7 @@ impl Projection for Usage {
                 at
             ]);
             db.prepare_cached(SAVE_TOTAL)
-                .and_then(|mut s| {
-                    s.execute(params![conversation, copied::text(&usage_id), figures.to_string()])
-                })
+                .and_then(|mut s| s.execute(params![conversation, usage_id, figures.to_string()]))
                 .doing(DOING)?;
         }
         Ok(())
@@ -266,7 +265,8 @@ impl Usage {
         for (usage_id, metrics) in usages.members() {
             let metrics = metrics.to_object();
             let now = Figures::accumulated(&metrics);
-            let step = now.since(self.total(db, update.conversation, &usage_id)?);
+            let shown = copied::text(&usage_id).into_owned();
+            let step = now.since(self.total(db, update.conversation, &shown)?);
             if counts && !step.is_zero() {
                 let entry = Entry {
                     usage_id: &usage_id,
@@ -279,20 +279,19 @@ impl Usage {
                 };
                 insert(db, update.conversation, &entry)?;
             }
-            self.totals.insert((update.conversation, usage_id.into_owned()), (now, update.position));
+            self.totals.insert((update.conversation, shown), (now, update.position));
         }
         Ok(())
     }
 
-    fn total(&self, db: &Connection, conversation: i64, usage_id: &str) -> Result<Figures> {
-        if let Some((total, _)) = self.totals.get(&(conversation, usage_id.to_owned())) {
+    /// Returns the figures so far of a usage id as the table shows it.
+    fn total(&self, db: &Connection, conversation: i64, shown: &str) -> Result<Figures> {
+        if let Some((total, _)) = self.totals.get(&(conversation, shown.to_owned())) {
             return Ok(*total);
         }
         let stored: Option<String> = db
             .prepare_cached(TOTAL)
-            .and_then(|mut s| {
-                s.query_row(params![conversation, copied::text(usage_id)], |row| row.get(0)).optional()
-            })
+            .and_then(|mut s| s.query_row(params![conversation, shown], |row| row.get(0)).optional())
             .doing(DOING)?;
         let Some(stored) = stored else { return Ok(Figures::default()) };
         let read = serde_json::from_str::<(i64, i64, i64, i64, i64, f64, i64)>(&stored);
@@ -326,10 +325,17 @@ pub(super) fn renew_stale(db: &Connection) -> Result<()> {
     }
 }
 
-/// Writes the rows of a conversation from the figures of its base state, if it has any.
+/// Writes the rows of a conversation from the figures of its base state, if it has any. A base state that cannot be read
+/// has none: it must not keep other conversations from being projected, and `verify` reports it.
 pub(super) fn renew(db: &Connection, conversation: i64) -> Result<()> {
-    let Some(state) = base_state::load(db, conversation)? else { return Ok(()) };
-    let usages = state.document.field("stats").and_then(|stats| stats.get("usage_to_metrics"));
+    let document = match base_state::stored_document(db, conversation) {
+        Ok(Some(document)) => Some(document),
+        Ok(None) => return Ok(()),
+        Err(error) if is_damage(&error) => None,
+        Err(error) => return Err(error),
+    };
+    let stats = document.as_ref().and_then(|document| document.field("stats"));
+    let usages = stats.and_then(|stats| stats.get("usage_to_metrics"));
     let Some(usages) = usages.filter(|usages| usages.members().next().is_some()) else {
         return if exists(db, FROM_BASE_STATE, conversation)? {
             fold_again(db, conversation)
@@ -354,11 +360,10 @@ fn fold_again(db: &Connection, conversation: i64) -> Result<()> {
     let mut statement = db.prepare_cached(UPDATES).doing(DOING)?;
     let mut rows = statement.query(params![conversation, read]).doing(DOING)?;
     while let Some(row) = rows.next().doing(DOING)? {
-        let timestamp: Option<String> = row.get(1).doing(DOING)?;
         let position = row.get(0).doing(DOING)?;
-        let payload = payloads.payload(position, log::text(row, 2).doing(DOING)?)?;
+        let Some(payload) = super::readable_payload(&mut payloads, row, (position, 2))? else { continue };
         if let Some(usages) = cumulative_usages(&Object::of(&payload)) {
-            let update = StateUpdate { conversation, position, timestamp: timestamp.as_deref() };
+            let update = StateUpdate { conversation, position, timestamp: super::readable_text(row, 1) };
             usage.apply_update(db, &update, usages)?;
         }
     }

@@ -41,8 +41,14 @@ pub(in crate::store) fn mend(db: &Connection) -> Result<Made> {
     if again.is_empty() && in_the_way.is_empty() {
         return Ok(Vec::new());
     }
+    // The rows of these tables may have been replaced or rejected. The index may also have the name of one of ours.
+    let filled: Vec<&str> = found
+        .iter()
+        .filter(|object| object.keeps_rows_out() && !wanted.contains(object))
+        .map(|index| index.table.as_str())
+        .collect();
     let is_search = |name: &str| name == projection::search::TABLE || projection::search::is_beneath(name);
-    let searches = again.iter().copied().chain(in_the_way.iter().map(|index| &*index.table)).any(is_search);
+    let searches = again.iter().chain(&filled).copied().any(is_search);
     let searched = searches && projection::search::was_used(db)?;
     if searches {
         // The engine creates and drops the tables of the search index together.
@@ -62,9 +68,7 @@ pub(in crate::store) fn mend(db: &Connection) -> Result<Made> {
     let mut work = Work { db, found: &found, wanted, foreign: Vec::new() };
     work.clear(&again)?;
     let mut made = work.make(&again)?;
-    // The rows of these tables may have been replaced or rejected.
-    let filled = in_the_way.iter().map(|index| &*index.table);
-    projection::remade(db, &tables.iter().copied().chain(filled).collect::<Vec<_>>(), searched)?;
+    projection::remade(db, &[tables, filled].concat(), searched)?;
     made.extend(work.restore_foreign());
     made.extend(
         in_the_way.iter().map(|index| {

@@ -33,7 +33,7 @@ pub(in super::super) fn make_whole(db: &Connection, then: &[Object]) -> Result<(
         .map(|difference| &difference.object)
         .collect();
     // A dropped table takes its indexes along, so they are dropped first.
-    lost.sort_by_key(|object| !object.keeps_rows_out());
+    lost.sort_by_key(|object| object.kind != ObjectKind::Index);
     if lost.is_empty() {
         return Ok(());
     }
@@ -52,7 +52,9 @@ pub(in super::super) fn make_whole(db: &Connection, then: &[Object]) -> Result<(
             transaction.execute_batch(&object.sql).doing(DOING)?;
         }
     }
-    if lost.iter().any(|object| object.kind == ObjectKind::Table || object.keeps_rows_out()) {
+    // An index that kept rows out may have had the name of one of ours.
+    let kept_out = found.iter().any(|object| object.keeps_rows_out() && !then.contains(object));
+    if kept_out || lost.iter().any(|object| object.kind == ObjectKind::Table) {
         projection::forget_all(&transaction)?;
     }
     transaction.commit().doing(DOING)

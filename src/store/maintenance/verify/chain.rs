@@ -2,26 +2,27 @@
 //!
 //! Damage does not end the check: an event that cannot be read is a finding, and the check continues with the next one.
 
+mod beside;
+mod parent;
+
 use std::collections::VecDeque;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 
-use super::changes::{self, told};
+use super::changes::told;
 use super::diagnosis::{Damage, Link, diagnose};
 use super::row::{redacted_otherwise, wrong_column};
 use super::{Finding, Verification, VerifyProgress};
 use crate::chain::{self, Digest};
 use crate::error::{Error, Result};
 use crate::event::{Envelope, kind};
-use crate::ids::{ConversationId, ROOT, Sequence, Timestamp};
+use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::status::Effect;
 use crate::store::Store;
-use crate::store::derived::projection;
 use crate::store::engine::{Doing as _, is_damage};
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue::Entry;
-use crate::store::table::change::ChainEnd;
-use crate::store::table::{base_state, origin, repair};
+use crate::store::table::origin;
 
 const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind, source, timestamp, parent_id, \
      tool_call_id, action_id, llm_response_id, tool_name, position, recorded_at FROM event \
@@ -29,11 +30,6 @@ const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind,
 
 /// Reads only the index.
 const NEXT: &str = "SELECT min(sequence) FROM event WHERE conversation = ?1 AND sequence > ?2";
-
-const PLACE: &str = "SELECT position FROM event WHERE conversation = ?1 AND id = ?2";
-
-/// The number of recent ids that are kept in memory to find parents.
-const RECENT: usize = 16;
 
 /// The most events that one read transaction covers.
 const PAGE: i64 = 1000;
@@ -51,29 +47,10 @@ pub(super) fn verify(
     seen: &mut Verification,
     progress: &mut dyn FnMut(VerifyProgress),
 ) -> Result<()> {
-    let begun = store.snapshot(|db| {
-        let Some((entry, is_lost)) = row_of(db, key, id)? else { return Ok(None) };
-        let imported = origin::load(db, key)?.map(|origin| origin.events);
-        Ok(Some((entry, is_lost, imported)))
-    });
-    let mut walk = match begun {
-        Ok(None) => return Ok(()), // it was deleted meanwhile
-        Ok(Some((entry, is_lost, imported))) => {
-            let mut walk = Walk::new(key, id, entry.emptied(), imported);
-            if is_lost {
-                walk.add_finding(None, LOST.into());
-            }
-            walk
-        }
-        Err(error) if is_damage(&error) => {
-            let what = format!("its row in the catalogue cannot be read: {}", told(&error));
-            seen.findings.push(Finding { conversation: Some(id.clone()), sequence: None, what });
-            seen.conversations += 1;
-            seen.damaged += 1;
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
+    let mut walk = Walk::new(key, id);
+    if !store.snapshot(|db| walk.begin(db))? {
+        return Ok(()); // it was deleted meanwhile
+    }
     loop {
         // One snapshot for the last page and the data compared with it, because there may be appends meanwhile.
         let (read, is_last) = store.snapshot(|db| {
@@ -95,7 +72,7 @@ pub(super) fn verify(
     seen.conversations += u64::from(!walk.is_gone);
     seen.payload_bytes += walk.payload_bytes;
     seen.redacted += walk.redacted;
-    seen.changes += walk.changes.count;
+    seen.changes += walk.changes;
     seen.damaged += walk.damaged;
     seen.findings.append(&mut walk.findings);
     seen.notes.append(&mut walk.notes);
@@ -125,8 +102,8 @@ struct Walk<'a> {
     hash: Digest,
     payload_bytes: u64,
     redacted: u64,
-    /// The catalogue's row as computed from the events.
-    replayed: Entry,
+    /// The catalogue's row as computed from the events. `None` if the stored row cannot be read.
+    replayed: Option<Entry>,
     /// The number of imported events. `None` if there was no import. An import may put HEAD anywhere.
     imported: Option<u64>,
     /// The last event that moved HEAD, not counting imported events.
@@ -144,8 +121,8 @@ struct Walk<'a> {
     is_cut: bool,
     /// Whether the conversation was deleted meanwhile.
     is_gone: bool,
-    /// The end of its chain of changes.
-    changes: ChainEnd,
+    /// The number of rows of its chain of changes.
+    changes: u64,
     /// The number of findings that are damage.
     damaged: u64,
     findings: Vec<Finding>,
@@ -161,7 +138,7 @@ struct Suspect {
 }
 
 impl<'a> Walk<'a> {
-    fn new(key: i64, id: &'a ConversationId, replayed: Entry, imported: Option<u64>) -> Self {
+    fn new(key: i64, id: &'a ConversationId) -> Self {
         Self {
             key,
             id,
@@ -170,19 +147,47 @@ impl<'a> Walk<'a> {
             hash: Digest::START,
             payload_bytes: 0,
             redacted: 0,
-            replayed,
-            imported,
+            replayed: None,
+            imported: None,
             moved: None,
             suspect: None,
             shift: 0,
-            recent: VecDeque::with_capacity(RECENT),
+            recent: VecDeque::with_capacity(parent::RECENT),
             is_torn: false,
             is_cut: false,
             is_gone: false,
-            changes: ChainEnd::default(),
+            changes: 0,
             damaged: 0,
             findings: Vec::new(),
             notes: Vec::new(),
+        }
+    }
+
+    /// Reads what the events will be compared with. Returns whether the conversation is still there.
+    fn begin(&mut self, db: &Connection) -> Result<bool> {
+        let row = row_of(db, self.key, self.id);
+        if let Some(row) = self.bear("its row in the catalogue", row)? {
+            let Some((stored, is_lost)) = row else { return Ok(false) };
+            self.replayed = Some(stored.emptied());
+            if is_lost {
+                self.add_finding(None, LOST.into());
+            }
+        }
+        let origin = origin::load(db, self.key);
+        let origin = self.bear("the record of where it was imported from", origin)?;
+        self.imported = origin.flatten().map(|origin| origin.events);
+        Ok(true)
+    }
+
+    /// Returns the value that was read. If reading `what` met damage, adds a finding and returns `None`.
+    fn bear<T>(&mut self, what: &str, read: Result<T>) -> Result<Option<T>> {
+        match read {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => {
+                let finding = Finding::of_damage(Some(self.id), what, error)?;
+                self.add_damage(None, finding.what);
+                Ok(None)
+            }
         }
     }
 
@@ -213,6 +218,10 @@ impl<'a> Walk<'a> {
         let mut rows = statement.query(params![self.key, self.last, PAGE]).doing(DOING)?;
         let mut payloads = Payloads::new(db);
         while let Some(row) = rows.next().doing(DOING)? {
+            // A damaged index may lead back to events that were checked already.
+            if row.get::<_, i64>(0).doing(DOING)? <= self.last {
+                return Err(Error::Corrupt { what: "the index of the events is out of order".into() });
+            }
             self.event(db, &mut payloads, row).doing(DOING)??;
             *read += 1;
             match self.parent(db, row).doing(DOING) {
@@ -234,7 +243,7 @@ impl<'a> Walk<'a> {
             .and_then(|mut statement| statement.query_row(params![self.key, self.last], |row| row.get(0)))
             .doing(DOING);
         match next {
-            Ok(Some(next)) if self.findings.len() < FINDINGS_MAX => {
+            Ok(Some(next)) if next > self.last && self.findings.len() < FINDINGS_MAX => {
                 self.add_damage(Some(next), format!("it cannot be read: {}", told(error)));
                 self.last = next;
                 self.is_torn = true;
@@ -255,31 +264,6 @@ impl<'a> Walk<'a> {
         self.add_finding(sequence, what);
     }
 
-    /// Compares the events with the data stored beside them, after the last event.
-    fn end(&mut self, db: &Connection) -> Result<()> {
-        match self.close(db) {
-            Err(error) if is_damage(&error) => {
-                let what = format!("the data stored beside its events cannot be read: {}", told(&error));
-                self.add_damage(None, what);
-            }
-            other => other?,
-        }
-        if self.is_gone {
-            return Ok(());
-        }
-        for (at, found) in repair::of_kind(db, self.id, projection::catalogue::NAME)? {
-            // The receipt matters: after such a repair, a log whose end was cut off looks correct.
-            let what = format!("its row in the catalogue was made again from the log at {at}: {found}");
-            self.notes.push(Finding { conversation: Some(self.id.clone()), sequence: None, what });
-        }
-        let mut found = Vec::new();
-        self.changes = changes::verify(db, self.key, self.id, &mut |what| found.push(what))?;
-        for what in found {
-            self.add_finding(None, what);
-        }
-        Ok(())
-    }
-
     /// Checks one event. The inner result is an error of reading a payload or the administrative log.
     fn event(
         &mut self,
@@ -291,7 +275,8 @@ impl<'a> Walk<'a> {
         let is_behind_a_gap = self.place(sequence, row.get(13)?) | std::mem::take(&mut self.is_torn);
         let id = String::from_utf8_lossy(row.get_ref(1)?.as_bytes()?).into_owned();
         let stored = row.get_ref(2)?.as_bytes()?;
-        let redacted = row.get_ref(3)?.as_bytes_or_null()?.and_then(Digest::from_bytes);
+        let marked = row.get_ref(3)?.as_bytes_or_null()?;
+        let redacted = marked.and_then(Digest::from_bytes);
         let payload = row.get_ref(4)?.as_bytes()?;
         let unpacked = match payloads.unpacked(row.get(13)?, payload) {
             Ok(unpacked) => unpacked,
@@ -318,13 +303,19 @@ impl<'a> Walk<'a> {
         let hash = chain::link(self.id.as_str(), link.sequence, &id, digest, self.hash);
         if follows && stored != hash.0 && !is_behind_a_gap {
             self.suspect(sequence, link, stored);
+        } else if marked.is_some() && redacted.is_none() {
+            self.add_finding(Some(sequence), "the digest of its redacted payload is not a digest".into());
         } else if let Some(first) = redacted
             && let Some(what) = match redacted_otherwise(db, self.id, &id, first, payload) {
-                Ok(what) => what,
+                Ok(what) => what.map(str::to_owned),
+                Err(error) if is_damage(&error) => {
+                    self.damaged += 1;
+                    Some(format!("the receipts of its redaction cannot be read: {}", told(&error)))
+                }
                 Err(error) => return Ok(Err(error)),
             }
         {
-            self.add_finding(Some(sequence), what.into());
+            self.add_finding(Some(sequence), what);
         } else if let Some(column) = wrong_column(row, envelope.as_ref())? {
             let what = format!("column {column} does not say what the payload says; rebuild cannot mend it");
             self.add_finding(Some(sequence), what);
@@ -338,45 +329,16 @@ impl<'a> Walk<'a> {
         self.redacted += u64::from(redacted.is_some());
         if let Some((envelope, text)) = envelope.zip(text) {
             let effect = Effect::of(&envelope, text);
-            self.replayed.take(&envelope, text, self.hash, effect, Timestamp(row.get(14)?));
+            let at = Timestamp(row.get(14)?);
+            if let Some(replayed) = &mut self.replayed {
+                replayed.take(&envelope, text, self.hash, effect, at);
+            }
             let appended = self.imported.is_none_or(|count| sequence.cast_unsigned() >= count);
             if appended && kind::moves_head(&envelope.kind) {
                 self.moved = Some((sequence.cast_unsigned(), id));
             }
         }
         Ok(Ok(()))
-    }
-
-    /// Adds a note if an event's parent is not one of the events before it.
-    fn parent(&mut self, db: &Connection, row: &Row<'_>) -> rusqlite::Result<()> {
-        let text = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null().ok().flatten());
-        let (id, parent): (_, Option<&str>) = (text(1)?.unwrap_or_default(), text(8)?);
-        if let Some(parent) = parent
-            && parent != ROOT
-            && !self.recent.iter().any(|known| known == parent)
-        {
-            let position: i64 = row.get(13)?;
-            let found: Option<i64> = db
-                .prepare_cached(PLACE)?
-                .query_row(params![self.key, parent], |row| row.get(0))
-                .optional()?;
-            let what = match found {
-                Some(place) if place < position => None,
-                Some(_) => {
-                    Some(format!("its parent {parent:?} is not before it: the tree has a circle there"))
-                }
-                None => Some(format!("its parent {parent:?} is not in the log")),
-            };
-            if let Some(what) = what.filter(|_| self.notes.len() < FINDINGS_MAX) {
-                let sequence = Some(Sequence(self.last.cast_unsigned()));
-                self.notes.push(Finding { conversation: Some(self.id.clone()), sequence, what });
-            }
-        }
-        if self.recent.len() == RECENT {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(id.to_owned());
-        Ok(())
     }
 
     /// Adds a finding for an event whose hash is wrong.
@@ -433,46 +395,5 @@ impl<'a> Walk<'a> {
         }
         self.position = position;
         sequence > next
-    }
-
-    /// Compares the events with the catalogue, HEAD and the base state.
-    fn close(&mut self, db: &Connection) -> Result<()> {
-        self.resolve(None);
-        let Some((stored, _)) = row_of(db, self.key, self.id)? else {
-            self.is_gone = true; // it was deleted meanwhile
-            self.findings.clear();
-            self.notes.clear();
-            return Ok(());
-        };
-        if self.is_cut {
-            return Ok(());
-        }
-        let length = self.next().cast_unsigned();
-        if length != stored.event_count {
-            let what =
-                format!("the catalogue says {} events, the log ends after {length}", stored.event_count);
-            self.add_finding(None, what);
-        } else if stored.head_hash != self.hash {
-            let what =
-                "the head hash is not that of the last event: the end of the log, or its record, was changed";
-            self.add_finding(None, what.into());
-        }
-        let broken = base_state::broken(db, self.key, stored.event_count)?;
-        let is_broken = broken.is_some();
-        if let Some(what) = broken {
-            self.add_finding(None, what);
-        }
-        if is_broken || !self.findings.is_empty() {
-            return Ok(()); // further findings would only be consequences of these
-        }
-        let known = projection::catalogue::told(db, self.key, self.imported.is_some())?;
-        if let Some(column) = stored.first_difference(db, &self.replayed, &known)? {
-            self.add_finding(None, format!("the catalogue's {column} is not what the events say"));
-        }
-        if !base_state::head_is_told(db, &stored, self.moved.as_ref(), self.imported)? {
-            let what = "HEAD is not where an event, a navigation or the base state has put it";
-            self.add_finding(None, what.into());
-        }
-        Ok(())
     }
 }

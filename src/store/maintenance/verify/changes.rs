@@ -13,6 +13,14 @@ use crate::ids::ConversationId;
 use crate::store::engine::is_damage;
 use crate::store::table::change::{self, ChainEnd, Change, Subject};
 
+/// What was checked.
+pub(super) struct Checked {
+    /// The number of rows of the chain. A damaged row may have any number, so the last number does not tell it.
+    pub rows: u64,
+    /// The number of findings that are damage.
+    pub damaged: u64,
+}
+
 /// The content of an item's newest row.
 struct Newest {
     number: i64,
@@ -25,14 +33,15 @@ pub(super) fn verify(
     key: i64,
     id: &ConversationId,
     report: &mut dyn FnMut(String),
-) -> Result<ChainEnd> {
-    let mut chain = Chain { id, end: ChainEnd::default(), newest: BTreeMap::new(), report };
+) -> Result<Checked> {
+    let checked = Checked { rows: 0, damaged: 0 };
+    let mut chain = Chain { id, end: ChainEnd::default(), checked, newest: BTreeMap::new(), report };
     let read = change::rows(db, key, &mut |change| chain.take(change));
     chain.report_damage(read, "its chain of changes")?;
     for subject in Subject::ALL {
         chain.compare(db, key, *subject)?;
     }
-    let Chain { end, newest, report, .. } = chain;
+    let Chain { checked, newest, report, .. } = chain;
     for ((subject, name), Newest { number, digest }) in newest {
         if digest.is_some() {
             let what = match Subject::named(&subject) {
@@ -42,19 +51,21 @@ pub(super) fn verify(
             report(format!("{what} is gone, and change {number} says that it is there: it was taken away"));
         }
     }
-    Ok(end)
+    Ok(checked)
 }
 
 /// A chain that is being read.
 struct Chain<'a> {
     id: &'a ConversationId,
     end: ChainEnd,
+    checked: Checked,
     newest: BTreeMap<(String, String), Newest>,
     report: &'a mut dyn FnMut(String),
 }
 
 impl Chain<'_> {
     fn take(&mut self, change: Change) {
+        self.checked.rows += 1;
         let next = self.end.count.cast_signed().saturating_add(1);
         if change.number != next {
             let last = change.number.saturating_sub(1);
@@ -112,6 +123,7 @@ impl Chain<'_> {
     fn report_damage(&mut self, read: Result<()>, what: &str) -> Result<()> {
         match read {
             Err(error) if is_damage(&error) => {
+                self.checked.damaged += 1;
                 (self.report)(format!("{what} cannot be read to the end: {}", told(&error)));
                 Ok(())
             }

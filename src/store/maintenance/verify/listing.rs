@@ -3,10 +3,14 @@
 //! A list that is read through an index ends at the first damaged page. This one reads the catalogue's table and its
 //! index by id, each from both ends if it is damaged, and puts together what they say.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
 
+use super::changes::told;
+#[cfg(feature = "cli")]
+use crate::error::Error;
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::Store;
@@ -36,17 +40,24 @@ pub(crate) struct Listing {
     pub(crate) damage: Vec<String>,
 }
 
+/// The keys and ids in the catalogue. `None` if an id is not text. If the table and its index contradict each other, a
+/// key has two ids: either may be the one that the events were written with.
+type Ids = BTreeSet<(i64, Option<String>)>;
+
+#[cfg(feature = "cli")]
 impl Listing {
     /// Returns the conversations that `prefix` can name, as [`Store::resolve`] reads it: the one with exactly this id, or
-    /// those whose id begins with it. The dashes of an id may be left out.
+    /// those whose id begins with it. The dashes of a UUID may be left out.
     pub(crate) fn named(&self, prefix: &str) -> Vec<ConversationId> {
         let ids = || self.conversations.iter().map(|(_, id)| id);
         if let Some(exact) = ids().find(|id| id.as_str() == prefix) {
             return vec![exact.clone()];
         }
+        let digits = Some(prefix.to_ascii_lowercase())
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
         let begins = |id: &&ConversationId| {
-            let dashless = id.as_str().replace('-', "");
-            id.as_str().starts_with(prefix) || dashless.starts_with(&prefix.to_ascii_lowercase())
+            let has_digits = |digits: &String| id.folder_name().starts_with(digits.as_str());
+            id.as_str().starts_with(prefix) || digits.as_ref().is_some_and(has_digits)
         };
         ids().filter(begins).cloned().collect()
     }
@@ -60,28 +71,59 @@ impl Store {
     pub(crate) fn every_conversation(&self) -> Result<Listing> {
         self.snapshot(list)
     }
+
+    /// Returns the conversation whose id begins with `prefix`, as [`Store::resolve`] does. If the catalogue is damaged
+    /// there, looks at every conversation that can be found.
+    ///
+    /// # Errors
+    /// Those of [`Store::resolve`]. The damage, if no conversation of that name can be found.
+    #[cfg(feature = "cli")]
+    pub(crate) fn resolve_in_damage(&self, prefix: &str) -> Result<ConversationId> {
+        let error = match self.resolve(prefix) {
+            Err(error @ Error::UnknownConversation { .. }) => error,
+            Err(error) if is_damage(&error) => error,
+            other => return other,
+        };
+        let mut candidates = self.every_conversation()?.named(prefix);
+        match (candidates.pop(), candidates.len()) {
+            (None, _) => Err(error),
+            (Some(only), 0) => Ok(only),
+            (Some(last), others) => {
+                candidates.push(last);
+                let ids = candidates.iter().take(CANDIDATES_MAX).map(ToString::to_string);
+                Err(Error::AmbiguousId {
+                    prefix: prefix.to_owned(),
+                    count: others + 1,
+                    candidates: ids.collect(),
+                })
+            }
+        }
+    }
 }
+
+/// The most ids that an error names.
+#[cfg(feature = "cli")]
+const CANDIDATES_MAX: usize = 10;
 
 fn list(db: &Connection) -> Result<Listing> {
     let mut listing = Listing::default();
-    let mut names = BTreeMap::new();
-    // The table comes first: the index does not decide what is in a row.
-    for (what, [forward, backward]) in
-        [("the catalogue", TABLE), ("the catalogue's index of ids", INDEX)]
-    {
-        match read(db, forward, &mut names) {
+    let mut ids = Ids::new();
+    for (what, [forward, backward]) in [("the catalogue", TABLE), ("the catalogue's index of ids", INDEX)] {
+        match read(db, forward, &mut ids) {
             Err(error) if is_damage(&error) => {
-                listing.damage.push(format!("{what} cannot be read to the end: {}", error.told()));
-                match read(db, backward, &mut names) {
-                    Err(error) if !is_damage(&error) => return Err(error),
-                    _ => {} // the damage is reported already
+                listing.damage.push(format!("{what} cannot be read to the end: {}", told(&error)));
+                // Its damage is reported already.
+                if let Err(error) = read(db, backward, &mut ids)
+                    && !is_damage(&error)
+                {
+                    return Err(error);
                 }
             }
             other => other?,
         }
     }
-    for (key, name) in names {
-        let id = name.map_err(|_| "it is not text".to_owned());
+    for (key, id) in ids {
+        let id = id.ok_or_else(|| "it is not text".to_owned());
         match id.and_then(|id| ConversationId::new(&id).map_err(|fault| fault.to_string())) {
             Ok(id) => listing.conversations.push((key, id)),
             Err(fault) => {
@@ -92,17 +134,17 @@ fn list(db: &Connection) -> Result<Listing> {
     Ok(listing)
 }
 
-/// Adds the rows of a statement to `names`, up to the first that cannot be read. A name that is there already stays.
-fn read(
-    db: &Connection,
-    sql: &str,
-    names: &mut BTreeMap<i64, std::result::Result<String, std::str::Utf8Error>>,
-) -> Result<()> {
+/// Adds the rows of a statement to `ids`, up to the first that cannot be read.
+fn read(db: &Connection, sql: &str, ids: &mut Ids) -> Result<()> {
     let mut statement = db.prepare_cached(sql).doing(DOING)?;
     let mut rows = statement.query([]).doing(DOING)?;
     while let Some(row) = rows.next().doing(DOING)? {
-        let (key, name) = name(row).doing(DOING)?;
-        names.entry(key).or_insert(name);
+        let key = row.get(0).doing(DOING)?;
+        let id = match row.get_ref(1).doing(DOING)? {
+            ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
+            _ => None,
+        };
+        ids.insert((key, id));
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! Verifies that the log is as it was written: its chains, sequences, columns, catalogue and attachments.
 
+mod acts;
 mod chain;
 mod changes;
 mod diagnosis;
+mod listing;
 mod projections;
 mod row;
 mod schema;
@@ -16,15 +18,14 @@ use std::io::Read as _;
 use rusqlite::{Connection, MAIN_DB, Row, params};
 use sha2::{Digest as _, Sha256};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::store::Store;
 use crate::store::derived::projection;
 use crate::store::engine::{Doing as _, is_damage, translate};
-use crate::store::table::{admin, catalogue, change, log};
+use crate::store::table::{catalogue, change, log};
 use changes::told;
 
-const CONVERSATIONS: &str = "SELECT key, id FROM conversation WHERE ?1 IS NULL OR id = ?1 ORDER BY key";
 const BLOBS: &str = "SELECT b.key, b.digest, c.id, a.path FROM attachment AS a JOIN blob AS b ON b.key = a.blob \
      JOIN conversation AS c ON c.key = a.conversation WHERE b.key > ?1 AND (?2 IS NULL OR c.id = ?2) \
      ORDER BY b.key LIMIT 1";
@@ -32,6 +33,8 @@ const LOST_BLOBS: &str = "SELECT c.id, a.path FROM attachment AS a JOIN conversa
      WHERE (?1 IS NULL OR c.id = ?1) AND NOT EXISTS (SELECT 1 FROM blob WHERE key = a.blob) ORDER BY c.key, a.path";
 
 const NEXT_BLOB: &str = "SELECT min(blob) FROM attachment WHERE blob > ?1";
+
+const ROW: &str = "SELECT 1 FROM log WHERE one = 1";
 
 /// Checks for stray rows, which no code reads and no code should have written: statements that count them, and texts
 /// for the findings.
@@ -62,6 +65,33 @@ pub struct Finding {
     /// The finding and its meaning, in words.
     pub what: String,
 }
+
+impl Finding {
+    /// Makes a finding of an error that is damage: `what` cannot be read. Returns any other error.
+    pub(crate) fn of_damage(conversation: Option<&ConversationId>, what: &str, error: Error) -> Result<Self> {
+        if !is_damage(&error) {
+            return Err(error);
+        }
+        let what = format!("{what} cannot be read: {}", told(&error));
+        Ok(Self { conversation: conversation.cloned(), sequence: None, what })
+    }
+
+    /// Makes a finding about a conversation by its stored id. If the id is not valid, the text says so.
+    fn about(id: &str, sequence: Option<i64>, what: String) -> Self {
+        let sequence = sequence.map(|sequence| Sequence(sequence.cast_unsigned()));
+        match ConversationId::new(id) {
+            Ok(conversation) => Self { conversation: Some(conversation), sequence, what },
+            Err(_) => {
+                let start: String = id.chars().take(ID_CHARS_MAX).collect();
+                let what = format!("in the conversation {start:?}, whose id is not valid: {what}");
+                Self { conversation: None, sequence: None, what }
+            }
+        }
+    }
+}
+
+/// The number of characters of an invalid id that a finding shows.
+const ID_CHARS_MAX: usize = 60;
 
 /// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -112,12 +142,19 @@ impl Verification {
     fn bear<T>(&mut self, what: &str, read: Result<T>) -> Result<Option<T>> {
         match read {
             Ok(value) => Ok(Some(value)),
-            Err(error) if is_damage(&error) => {
+            Err(error) => {
+                self.findings.push(Finding::of_damage(None, what, error)?);
                 self.damaged += 1;
-                self.of_the_file(format!("{what} cannot be read: {}", told(&error)));
                 Ok(None)
             }
-            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds findings about the whole file that are damage.
+    fn damage(&mut self, found: Vec<String>) {
+        for what in found {
+            self.damaged += 1;
+            self.of_the_file(what);
         }
     }
 }
@@ -154,21 +191,12 @@ impl Store {
         conversation: Option<&ConversationId>,
         progress: &mut dyn FnMut(VerifyProgress),
     ) -> Result<Verification> {
-        if let Some(conversation) = conversation {
-            self.read(|db| catalogue::key(db, conversation))?;
-        }
         let only = conversation.map(ConversationId::as_str);
         let mut seen = Verification::default();
-        let listed = self.read(|db| conversations(db, only));
-        let mut conversations = Vec::new();
-        for (key, id) in seen.bear("the catalogue", listed)?.unwrap_or_default() {
-            match ConversationId::new(&id) {
-                Ok(id) => conversations.push((key, id)),
-                Err(fault) => {
-                    seen.of_the_file(format!("the conversation with key {key} has no valid id: {fault}"))
-                }
-            }
-        }
+        let conversations = match conversation {
+            Some(conversation) => self.keys_of(conversation, &mut seen)?,
+            None => self.all_keys(&mut seen)?,
+        };
         for part in workers::verify(self, &conversations, progress)? {
             seen.add(part);
         }
@@ -176,51 +204,119 @@ impl Store {
         let since = self.read(change::since);
         seen.changes_since = seen.bear("the row of the file", since)?.flatten();
         if only.is_none() {
-            let problems = self.snapshot(verify_file);
-            for what in seen.bear("the tables of the file", problems)?.unwrap_or_default() {
-                seen.of_the_file(what);
-            }
-            let schema = self.snapshot(schema::verify);
-            let (wrong, strange) = seen.bear("the schema", schema)?.unwrap_or_default();
-            for what in wrong {
-                seen.of_the_file(what);
-            }
-            let note = |what| Finding { conversation: None, sequence: None, what };
-            seen.notes.extend(strange.into_iter().map(note));
+            self.verify_file(&mut seen)?;
         }
         Ok(seen)
     }
 
+    /// Returns the time since which the chains of changes cover the file. `None` if they cover it since it was made.
+    #[cfg(feature = "proof")]
+    pub(crate) fn changes_since(&self) -> Result<Option<Timestamp>> {
+        self.read(change::since)
+    }
+
+    /// Lists all conversations. A conversation without a valid id is a finding.
+    fn all_keys(&self, seen: &mut Verification) -> Result<Vec<(i64, ConversationId)>> {
+        let listed = self.every_conversation();
+        let listing = seen.bear("the catalogue", listed)?.unwrap_or_default();
+        seen.damage(listing.damage);
+        for what in listing.nameless {
+            seen.of_the_file(what);
+        }
+        Ok(listing.conversations)
+    }
+
+    /// Returns one conversation with its key. If the catalogue's index does not find it, the whole catalogue is read.
+    fn keys_of(
+        &self,
+        conversation: &ConversationId,
+        seen: &mut Verification,
+    ) -> Result<Vec<(i64, ConversationId)>> {
+        match self.read(|db| catalogue::find(db, conversation)) {
+            Ok(Some(key)) => return Ok(vec![(key, conversation.clone())]),
+            Err(error) if !is_damage(&error) => return Err(error),
+            Ok(None) | Err(_) => {}
+        }
+        let listed = self.every_conversation();
+        let Some(mut listing) = seen.bear("the catalogue", listed)? else { return Ok(Vec::new()) };
+        listing.conversations.retain(|(_, id)| id == conversation);
+        if listing.conversations.is_empty() {
+            if listing.damage.is_empty() {
+                return Err(Error::UnknownConversation { conversation: conversation.to_string() });
+            }
+            let what = "it is not in what can be read of the catalogue".to_owned();
+            seen.findings.push(Finding { conversation: Some(conversation.clone()), sequence: None, what });
+        }
+        seen.damage(listing.damage);
+        Ok(listing.conversations)
+    }
+
+    /// Checks the file as a whole. Each check runs, whatever the one before it could not read.
+    fn verify_file(&self, seen: &mut Verification) -> Result<()> {
+        for (what, check) in [
+            ("what guards the log", log::changed_guards as fn(&Connection) -> Result<Vec<String>>),
+            ("the index of the log", unknown_conversations),
+            ("the row of the file", lost_row),
+            ("how far the projections have read", ahead_of_the_log),
+        ] {
+            let problems = self.snapshot(check);
+            for what in seen.bear(what, problems)?.unwrap_or_default() {
+                seen.of_the_file(what);
+            }
+        }
+        self.verify_acts(seen)?;
+        for (sql, what) in STRAY {
+            let count = self
+                .read(|db| db.query_row(sql, [], |row| row.get::<_, i64>(0)).doing("looking for stray rows"));
+            if let Some(count) = seen.bear("the tables of the file", count)?
+                && count > 0
+            {
+                seen.of_the_file(format!("{count} {what}"));
+            }
+        }
+        let schema = self.snapshot(schema::verify);
+        let (wrong, strange) = seen.bear("the schema", schema)?.unwrap_or_default();
+        for what in wrong {
+            seen.of_the_file(what);
+        }
+        let note = |what| Finding { conversation: None, sequence: None, what };
+        seen.notes.extend(strange.into_iter().map(note));
+        Ok(())
+    }
+
     fn verify_attachments(&self, only: Option<&str>, seen: &mut Verification) -> Result<()> {
-        let mut after = 0;
+        let mut after = i64::MIN;
         loop {
-            match self.read(|db| next_blob(db, after, only)) {
+            let key = match self.read(|db| next_blob(db, after, only)) {
                 Ok(None) => break,
                 Ok(Some((key, finding))) => {
-                    after = key;
                     seen.attachments += 1;
                     seen.findings.extend(finding);
+                    key
                 }
                 Err(error) if is_damage(&error) => {
                     let key = self.read(|db| next_key(db, after));
                     let Some(key) = seen.bear("the attachments", key)?.flatten() else { break };
-                    after = key;
-                    seen.damaged += 1;
-                    seen.of_the_file(format!(
-                        "the content of an attachment (key {key}) cannot be read: {}",
-                        told(&error)
-                    ));
+                    let what =
+                        format!("the content of an attachment (key {key}) cannot be read: {}", told(&error));
+                    seen.damage(vec![what]);
+                    key
                 }
                 Err(error) => return Err(error),
+            };
+            // A damaged index may lead back to a content that was checked already.
+            if key <= after {
+                seen.damage(vec![
+                    "the attachments cannot be read to the end: they are out of order".to_owned(),
+                ]);
+                break;
             }
+            after = key;
         }
         let lost = self.read(|db| lost_blobs(db, only));
         for (conversation, path) in seen.bear("the attachments", lost)?.unwrap_or_default() {
-            seen.findings.push(Finding {
-                conversation: Some(ConversationId::new(&conversation)?),
-                sequence: None,
-                what: format!("the content of the attachment {path} is missing"),
-            });
+            let what = format!("the content of the attachment {path} is missing");
+            seen.findings.push(Finding::about(&conversation, None, what));
         }
         Ok(())
     }
@@ -228,7 +324,12 @@ impl Store {
 
 fn lost_blobs(db: &Connection, only: Option<&str>) -> Result<Vec<(String, String)>> {
     db.prepare_cached(LOST_BLOBS)
-        .and_then(|mut s| s.query_map([only], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+        .and_then(|mut statement| {
+            let text = |row: &Row<'_>, column| {
+                Ok::<_, rusqlite::Error>(catalogue::text(row, column)?.unwrap_or_default())
+            };
+            statement.query_map([only], |row| Ok((text(row, 0)?, text(row, 1)?)))?.collect()
+        })
         .doing("verifying attachments")
 }
 
@@ -239,38 +340,29 @@ fn next_key(db: &Connection, after: i64) -> Result<Option<i64>> {
         .doing("verifying attachments")
 }
 
-/// Returns the problems of the file as a whole.
-fn verify_file(db: &Connection) -> Result<Vec<String>> {
-    let mut problems = log::changed_guards(db)?;
-    for key in log::unknown_conversations(db)? {
-        problems.push(format!(
-            "the log has events of a conversation that the catalogue does not know (key {key})"
-        ));
-    }
-    let head = log::head(db)?;
-    for status in projection::status(db)?.into_iter().filter(|status| status.position > head) {
-        problems.push(format!("projection {} is ahead of the log; rebuild it", status.name));
-    }
-    problems.extend(admin::verify(db)?);
-    for (sql, what) in STRAY {
-        let count: i64 = db.query_row(sql, [], |row| row.get(0)).doing("looking for stray rows")?;
-        if count > 0 {
-            problems.push(format!("{count} {what}"));
-        }
-    }
-    Ok(problems)
+/// Returns the conversations of events that the catalogue does not have.
+fn unknown_conversations(db: &Connection) -> Result<Vec<String>> {
+    let what = |key: i64| {
+        format!("the log has events of a conversation that the catalogue does not know (key {key})")
+    };
+    Ok(log::unknown_conversations(db)?.into_iter().map(what).collect())
 }
 
-fn conversations(db: &Connection, only: Option<&str>) -> Result<Vec<(i64, String)>> {
-    db.prepare_cached(CONVERSATIONS)
-        .and_then(|mut statement| {
-            let read = |row: &Row<'_>| {
-                let id = String::from_utf8_lossy(row.get_ref(1)?.as_bytes()?).into_owned();
-                Ok((row.get(0)?, id))
-            };
-            statement.query_map([only], read)?.collect()
-        })
-        .doing("verifying the catalogue")
+/// Returns a problem if the row that says what the file is does not exist.
+fn lost_row(db: &Connection) -> Result<Vec<String>> {
+    let is_there = db
+        .prepare_cached(ROW)
+        .and_then(|mut statement| statement.exists([]))
+        .doing("verifying the file's row")?;
+    let what = "the row of the table log, which has the file's id, is missing";
+    Ok(if is_there { Vec::new() } else { vec![what.to_owned()] })
+}
+
+/// Returns the projections that have read more than the log has.
+fn ahead_of_the_log(db: &Connection) -> Result<Vec<String>> {
+    let head = log::head(db)?;
+    let ahead = projection::status(db)?.into_iter().filter(|status| status.position > head);
+    Ok(ahead.map(|status| format!("projection {} is ahead of the log; rebuild it", status.name)).collect())
 }
 
 fn next_blob(db: &Connection, after: i64, only: Option<&str>) -> Result<Option<(i64, Option<Finding>)>> {
@@ -287,7 +379,7 @@ fn next_blob(db: &Connection, after: i64, only: Option<&str>) -> Result<Option<(
         // The engine reads the content and wraps its own error in an I/O error.
         let bytes = blob.read(&mut buffer).map_err(|error| match error.downcast() {
             Ok(engine) => translate(engine, doing),
-            Err(error) => crate::Error::io(doing, "an attachment")(error),
+            Err(error) => Error::io(doing, "an attachment")(error),
         })?;
         if bytes == 0 {
             break;
@@ -297,12 +389,8 @@ fn next_blob(db: &Connection, after: i64, only: Option<&str>) -> Result<Option<(
     if digest[..] == hasher.finalize()[..] {
         return Ok(Some((key, None)));
     }
-    let conversation: String = row.get(2).doing(doing)?;
-    let path: String = row.get(3).doing(doing)?;
-    let finding = Finding {
-        conversation: Some(ConversationId::new(&conversation)?),
-        sequence: None,
-        what: format!("the attachment {path} does not have its digest: its content was changed"),
-    };
-    Ok(Some((key, Some(finding))))
+    let text = |column| Ok::<_, Error>(catalogue::text(row, column).doing(doing)?.unwrap_or_default());
+    let (conversation, path) = (text(2)?, text(3)?);
+    let what = format!("the attachment {path} does not have its digest: its content was changed");
+    Ok(Some((key, Some(Finding::about(&conversation, None, what)))))
 }

@@ -1,10 +1,9 @@
 //! Verifies that derived data still agrees with the log.
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::{Finding, Verification};
 use crate::error::{Error, Result};
-use crate::ids::{ConversationId, Sequence};
 use crate::store::Store;
 use crate::store::derived::projection::compare::{self, Drift};
 use crate::store::derived::projection::rebuild::RebuildProgress;
@@ -12,6 +11,7 @@ use crate::store::derived::projection::{self};
 use crate::store::derived::schema;
 use crate::store::engine::{Doing as _, is_damage};
 use crate::store::file::database;
+use crate::store::table::catalogue;
 
 const EVENT: &str = "SELECT c.id, e.sequence FROM event AS e JOIN conversation AS c ON c.key = e.conversation \
      WHERE e.position = ?1";
@@ -28,10 +28,10 @@ impl Store {
     /// whole log is a note. The words in the search index cannot be compared, because it has no text.
     ///
     /// # Errors
-    /// Any read error, and [`DiskFull`](crate::Error::DiskFull): the copies need room for temporary files.
+    /// Any read error, and [`DiskFull`](crate::Error::DiskFull): the copies need room for temporary files. Damage is
+    /// not an error, but a finding.
     pub fn verify_projections(&self, progress: &mut dyn FnMut(RebuildProgress)) -> Result<Verification> {
         let mut seen = Verification::default();
-        let of_the_file = |what| Finding { conversation: None, sequence: None, what };
         match self.catch_up() {
             Ok(()) => {}
             // An error that may go away is not a finding.
@@ -40,49 +40,58 @@ impl Store {
             Err(error) => {
                 let reason =
                     std::error::Error::source(&error).map_or(String::new(), |why| format!(" ({why})"));
-                let what = format!("derived tables cannot follow the log: {error}{reason}");
-                seen.findings.push(of_the_file(what));
+                seen.of_the_file(format!("derived tables cannot follow the log: {error}{reason}"));
             }
         }
-        let torn = self.snapshot(|db| Ok(projection::torn(&schema::differences(db)?)))?;
+        let torn = self.snapshot(|db| Ok(projection::torn(&schema::differences(db)?)));
+        let Some(torn) = seen.bear("the schema", torn)? else { return Ok(seen) };
         if let Some(object) = torn {
             let what = format!("the {object} cannot be compared with the log: it is missing or was altered");
-            seen.findings.push(of_the_file(what));
+            seen.of_the_file(what);
             return Ok(seen);
         }
+        let compared = self.compare_projections(&mut seen, progress);
+        seen.bear("the derived data", compared)?;
+        Ok(seen)
+    }
+
+    fn compare_projections(
+        &self,
+        seen: &mut Verification,
+        progress: &mut dyn FnMut(RebuildProgress),
+    ) -> Result<()> {
         let db = self.0.watch.connect().doing(DOING)?;
         database::set_up_comparison(&db, &self.0.options).doing(DOING)?;
         let compared = compare::compare(&db, progress)?;
+        for name in compared.lagging {
+            let what = format!("projection {name} has not read the whole log yet and was not compared");
+            seen.notes.push(Finding { conversation: None, sequence: None, what });
+        }
         for drift in compared.drifts {
             seen.findings.push(finding(&db, &drift)?);
         }
-        for name in compared.lagging {
-            let what = format!("projection {name} has not read the whole log yet and was not compared");
-            seen.notes.push(of_the_file(what));
-        }
-        Ok(seen)
+        Ok(())
     }
 }
 
 fn finding(db: &Connection, drift: &Drift) -> Result<Finding> {
     let find = |sql: &str, key: i64| -> Result<Option<(String, Option<i64>)>> {
-        db.query_row(sql, [key], |row| Ok((row.get(0)?, row.get(1)?))).optional().doing(DOING)
+        let read = |row: &Row<'_>| Ok((catalogue::text(row, 0)?.unwrap_or_default(), row.get(1)?));
+        db.query_row(sql, [key], read).optional().doing(DOING)
     };
     let place = match (drift.position, drift.conversation) {
-        (Some(position), _) => find(EVENT, position)?,
-        (None, Some(conversation)) => find(CONVERSATION, conversation)?,
-        (None, None) => None,
+        (Some(position), _) => find(EVENT, position),
+        (None, Some(conversation)) => find(CONVERSATION, conversation),
+        (None, None) => Ok(None),
     };
-    let (conversation, sequence) = match place {
-        Some((id, sequence)) => (Some(ConversationId::new(&id)?), sequence),
-        None => (None, None),
-    };
-    Ok(Finding {
-        conversation,
-        sequence: sequence.map(|sequence| Sequence(sequence.cast_unsigned())),
-        what: format!(
-            "projection {}: {}; `annals rebuild {}` mends it",
-            drift.projection, drift.what, drift.projection
-        ),
-    })
+    let what = format!(
+        "projection {}: {}; `annals rebuild {}` mends it",
+        drift.projection, drift.what, drift.projection
+    );
+    match place {
+        Ok(Some((id, sequence))) => Ok(Finding::about(&id, sequence, what)),
+        // A place that cannot be read is a finding of its own elsewhere.
+        Err(error) if !is_damage(&error) => Err(error),
+        Ok(None) | Err(_) => Ok(Finding { conversation: None, sequence: None, what }),
+    }
 }

@@ -58,8 +58,11 @@ impl Store {
     /// Any read error, except damage.
     pub fn verify_structure(&self, progress: &mut dyn FnMut()) -> Result<Verification> {
         let mut seen = Verification::default();
-        let db = self.0.watch.connect().doing(DOING)?;
-        database::set_up_comparison(&db, &self.0.options).doing(DOING)?;
+        let opened = self.0.watch.connect().and_then(|db| {
+            database::set_up_comparison(&db, &self.0.options)?;
+            Ok(db)
+        });
+        let Some(db) = seen.bear("the structure of the file", opened.doing(DOING))? else { return Ok(seen) };
         progress();
         for (what, check) in [
             ("the structure of the file", integrity as fn(&Connection) -> Result<Vec<String>>),

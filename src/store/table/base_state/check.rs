@@ -45,7 +45,7 @@ pub(in crate::store) fn broken(db: &Connection, key: i64, event_count: u64) -> R
     if last > version || (version > document_version && last != version) {
         return Ok(Some(format!("the base state is at version {version}, its history at {last}")));
     }
-    if since != version - document_version {
+    if version.checked_sub(document_version) != Some(since) {
         let what = format!(
             "{since} changes of the base state follow version {document_version}, not all up to {version}"
         );
@@ -69,7 +69,8 @@ pub(in crate::store) fn broken(db: &Connection, key: i64, event_count: u64) -> R
     if let Err(error) = BaseDocument::parse(first) {
         return Ok(Some(format!("the first base state cannot be read: {error}")));
     }
-    let followed = document_at(db, key, document_version - 1)?.with(&changes_of(db, key, document_version)?);
+    let before = document_at(db, key, document_version.saturating_sub(1))?;
+    let followed = before.with(&changes_of(db, key, document_version)?);
     let document = document_at(db, key, document_version)?;
     let (old, new) = (Object::of(followed.as_str()), Object::of(document.as_str()));
     let differs = !changed_fields(&old, &new).is_empty();
@@ -81,7 +82,7 @@ fn changes_of(db: &Connection, key: i64, version: i64) -> Result<Vec<FieldChange
     db.prepare_cached(CHANGES)
         .and_then(|mut statement| {
             let read = |row: &Row<'_>| Ok(FieldChange { field: row.get(0)?, value: row.get(1)? });
-            statement.query_map(params![key, version - 1, version], read)?.collect()
+            statement.query_map(params![key, version.saturating_sub(1), version], read)?.collect()
         })
         .doing("reading the history of a base state")
 }

@@ -7,7 +7,7 @@
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::DOING;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::engine::{Doing as _, damage, is_damage};
 
 /// Finds the version of a format that the engine knows.
@@ -48,9 +48,9 @@ const SIZES: &str = "SELECT CAST(sz AS BLOB) FROM main.transcript_search_docsize
 
 /// Returns whether the engine cannot open the index, because its settings are lost or name no format that it knows.
 pub(in crate::store) fn cannot_be_opened(db: &Connection) -> Result<bool> {
-    // A lost, altered or damaged table has no version either.
-    let Ok(mut statement) = db.prepare_cached(FORMAT) else { return Ok(true) };
-    match statement.exists([]).doing(DOING) {
+    let found = db.prepare_cached(FORMAT).and_then(|mut statement| statement.exists([])).doing(DOING);
+    match found {
+        // A lost, altered or damaged table has no version either.
         Err(error) if is_damage(&error) => Ok(true),
         found => Ok(!found?),
     }
@@ -58,19 +58,23 @@ pub(in crate::store) fn cannot_be_opened(db: &Connection) -> Result<bool> {
 
 /// Returns whether an index that has rows may have their words, as far as a few look-ups show.
 pub(super) fn has_words(db: &Connection) -> Result<bool> {
-    let Ok(mut statement) = db.prepare_cached(HAS_WORDS) else { return Ok(false) };
-    let found: Option<bool> = statement.query_row([], |row| row.get(0)).doing(DOING)?;
+    let found: Option<bool> = db
+        .prepare_cached(HAS_WORDS)
+        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+        .doing(DOING)?;
     Ok(found == Some(true))
 }
 
-/// Returns whether the engine finds the index damaged when it looks up this expression.
+/// Returns whether the engine finds the index damaged when it looks up this expression. An expression that the engine
+/// rejects shows no damage: a search must not be able to empty a sound index.
 pub(in crate::store) fn is_damaged_for(db: &Connection, expression: &str) -> Result<bool> {
     let found: Result<i64> = db
         .prepare_cached(LOOK_UP)
         .and_then(|mut statement| statement.query_row([expression], |row| row.get(0)))
         .doing(DOING);
     match found {
-        Err(error) if is_damage(&error) => Ok(true),
+        Err(Error::Corrupt { .. }) => Ok(true),
+        Err(error) if is_damage(&error) => Ok(false),
         other => other.map(|_| false),
     }
 }
@@ -133,7 +137,16 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::varint;
+    use super::{is_damaged_for, varint};
+    use crate::store::derived::migration;
+
+    #[test]
+    fn an_expression_that_the_engine_rejects_is_no_damage() {
+        let db = migration::open_fresh().unwrap();
+        for expression in ["\"", "a AND", "(a", "nothing: a", "a"] {
+            assert!(!is_damaged_for(&db, expression).unwrap(), "{expression}");
+        }
+    }
 
     #[test]
     fn numbers_of_every_length_are_read() {

@@ -1,4 +1,4 @@
-//! Hides the credentials in texts that are shown or stored: sources, addresses, messages of git.
+//! Hides the credentials in texts that are shown or stored: sources, addresses, messages of git and of servers.
 //!
 //! This is the one place that hides those of addresses. It finds the user name and the password before a host, the
 //! values of parameters that are named like a secret, and a user name with a password that begins an address without a
@@ -18,7 +18,7 @@ const STARS: &str = "****";
 const NO_PASSWORD: &str = "x-oauth-basic";
 
 /// Matches a reference to a secret: `${NAME}` or `${NAME:-default}`. Group 1 is the name.
-pub(super) static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
+pub(crate) static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}").expect("the pattern is checked by a test")
 });
 
@@ -53,19 +53,19 @@ pub fn without_credentials(text: &str) -> String {
 }
 
 /// Replaces the values of secrets in a text by stars, and then all other credentials.
-pub(super) fn shown(text: &str, secrets: &[String]) -> String {
+pub(crate) fn shown(text: &str, secrets: &[String]) -> String {
     without_credentials(&hide(text, secrets))
 }
 
 /// Replaces the values of secrets in a text by stars. A value that contains another one is replaced whole.
-pub(super) fn hide(text: &str, secrets: &[String]) -> String {
+pub(crate) fn hide(text: &str, secrets: &[String]) -> String {
     let mut values: Vec<&String> = secrets.iter().filter(|value| !value.is_empty()).collect();
     values.sort_by_key(|value| std::cmp::Reverse(value.len()));
     values.into_iter().fold(text.to_owned(), |text, value| text.replace(value.as_str(), STARS))
 }
 
 /// Returns an address without its credentials, so that they do not change a name that is made from it.
-pub(super) fn bare(address: &str) -> String {
+pub(crate) fn bare(address: &str) -> String {
     let removed = parts(address).into_iter().map(|(part, range)| match part {
         Part::User => range.start..range.end + 1,
         Part::Value => range,

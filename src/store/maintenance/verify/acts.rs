@@ -1,0 +1,97 @@
+//! Reads the administrative log although some of its acts are damaged.
+
+use rusqlite::Connection;
+
+use super::Verification;
+use super::changes::told;
+use crate::error::Result;
+use crate::store::Store;
+use crate::store::engine::{Doing as _, is_damage};
+use crate::store::options::PAGE_MAX;
+use crate::store::table::admin::{self, Act};
+
+/// Reads only the table's keys.
+const NEXT: &str = "SELECT min(number) FROM admin_act WHERE number > ?1";
+
+/// The most acts that are reported as damaged.
+const DAMAGE_MAX: usize = 100;
+
+impl Store {
+    /// Checks the chain of acts. If an act cannot be read, the chain ends there; the others that cannot be read are
+    /// findings too.
+    pub(super) fn verify_acts(&self, seen: &mut Verification) -> Result<()> {
+        let problems = self.snapshot(admin::verify);
+        match seen.bear("the administrative log", problems)? {
+            Some(problems) => problems.into_iter().for_each(|what| seen.of_the_file(what)),
+            None => {
+                let damage = self.acts_after(0, &mut |_| Ok(true))?;
+                seen.damage(damage);
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with each act after act number `after` that can be read, in order, until it returns false. Returns
+    /// what could not be read, in words.
+    ///
+    /// # Errors
+    /// Any error of `visit`, and any read error, except damage.
+    pub(crate) fn acts_after(
+        &self,
+        mut after: u64,
+        visit: &mut dyn FnMut(&Act) -> Result<bool>,
+    ) -> Result<Vec<String>> {
+        let (mut damage, mut limit) = (Vec::new(), PAGE_MAX);
+        loop {
+            let error = match self.admin_log(after, limit) {
+                Ok(acts) if acts.is_empty() => return Ok(damage),
+                Ok(acts) => {
+                    for act in &acts {
+                        // A damaged table may have its rows in any order, and any number in them.
+                        if act.number <= after || i64::try_from(act.number).is_err() {
+                            damage.push(format!(
+                                "the administrative log cannot be read after act {after}: it is out of order"
+                            ));
+                            return Ok(damage);
+                        }
+                        after = act.number;
+                        if !visit(act)? {
+                            return Ok(damage);
+                        }
+                    }
+                    continue;
+                }
+                Err(error) if is_damage(&error) => error,
+                Err(error) => return Err(error),
+            };
+            if limit > 1 {
+                limit = 1; // to find the act that cannot be read
+                continue;
+            }
+            match self.read(|db| next(db, after)) {
+                Ok(Some(number)) if number > after && damage.len() < DAMAGE_MAX => {
+                    let what =
+                        format!("act {number} of the administrative log cannot be read: {}", told(&error));
+                    damage.push(what);
+                    (after, limit) = (number, PAGE_MAX);
+                }
+                Err(error) if !is_damage(&error) => return Err(error),
+                Ok(_) | Err(_) => {
+                    let what =
+                        format!("the administrative log cannot be read after act {after}: {}", told(&error));
+                    damage.push(what);
+                    return Ok(damage);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the number of the act that follows act number `after`.
+fn next(db: &Connection, after: u64) -> Result<Option<u64>> {
+    let next: Option<i64> = db
+        .prepare_cached(NEXT)
+        .and_then(|mut statement| statement.query_row([after.cast_signed()], |row| row.get(0)))
+        .doing("reading the administrative log")?;
+    Ok(next.and_then(|number| u64::try_from(number).ok()))
+}

@@ -292,11 +292,14 @@ pub enum Error {
         text: String,
     },
     /// Another process held the write lock. Retry.
-    #[error("another process kept the database locked for {waited_ms} ms")]
+    #[error("another process kept the database locked{}", nature::for_as_long(*waited_ms))]
     Busy {
-        /// How long this process waited, in milliseconds.
+        /// How long this process waited, in milliseconds. 0 if that is not known.
         waited_ms: u64,
     },
+    /// Other calls used all connections that read. Retry.
+    #[error("other calls use all connections that read; retry later")]
+    NoReader,
     /// The queue of appends is full. Slow down and retry.
     #[error("{waiting} appends with {bytes} bytes are already waiting; retry later")]
     Overloaded {

@@ -61,6 +61,20 @@ pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
+/// Returns whether there is a regular file at this path. A link is none.
+///
+/// For a file that other code opens without these checks, because it lies beside a file that it is given.
+///
+/// # Errors
+/// Any error of the system; the errors of [`open`] if there is something else.
+pub(crate) fn is_file(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => check(&metadata).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Reads a whole regular file into `bytes`, which is emptied first.
 ///
 /// # Errors
@@ -324,6 +338,11 @@ mod tests {
             assert_eq!(kind(name), io::ErrorKind::InvalidInput, "{name}");
             assert!(!is_harmless(&at(name), 10), "{name}");
         }
+        for name in ["pipe", "zero", "to pipe", "socket"] {
+            assert_eq!(is_file(&at(name)).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name}");
+        }
+        assert!(is_file(&at("fits")).unwrap() && !is_file(&at("none")).unwrap());
+        assert_eq!(is_file(&at("")).unwrap_err().kind(), io::ErrorKind::IsADirectory);
         assert_eq!(kind(""), io::ErrorKind::IsADirectory);
         assert_eq!(kind("none"), io::ErrorKind::NotFound);
         assert_eq!(kind("long"), io::ErrorKind::FileTooLarge);

@@ -1,5 +1,7 @@
 //! The class of an error, by which programs decide: about an exit code, a status, another try.
 
+use std::io::ErrorKind;
+
 use super::{Error, SetupError};
 
 /// What an error means for the caller. Every error has exactly one class.
@@ -63,9 +65,10 @@ impl Error {
             | Self::Subscription { .. } => ErrorClass::Invalid,
             Self::BatchTooLarge { .. } | Self::AttachmentTooLarge { .. } => ErrorClass::TooLarge,
             Self::QueryCancelled => ErrorClass::Cancelled,
-            Self::Busy { .. } | Self::Overloaded { .. } => ErrorClass::Busy,
-            Self::DiskFull { .. } => ErrorClass::Full,
-            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => ErrorClass::Unusable,
+            Self::Busy { .. } | Self::NoReader | Self::Overloaded { .. } => ErrorClass::Busy,
+            Self::DiskFull { .. } | Self::NoRoom { .. } => ErrorClass::Full,
+            Self::Io { source, .. } if is_full(source.kind()) => ErrorClass::Full,
+            Self::Io { source, .. } if source.kind() == ErrorKind::NotFound => ErrorClass::Unusable,
             Self::NotEvents { .. }
             | Self::NoRemedy { .. }
             | Self::UnknownTrouble { .. }
@@ -74,7 +77,6 @@ impl Error {
             | Self::NotAKey { .. }
             | Self::WithinCall
             | Self::Forked
-            | Self::NoRoom { .. }
             | Self::SameFile { .. }
             | Self::NewerFile { .. }
             | Self::OlderFile { .. }
@@ -106,5 +108,59 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self.class(), ErrorClass::Busy | ErrorClass::Full)
+    }
+}
+
+/// Returns whether there was no room to write.
+fn is_full(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::ids::ConversationId;
+    use crate::state::base::BaseDocument;
+
+    #[test]
+    fn a_full_disk_has_one_class() {
+        let of_kind = |kind: ErrorKind| Error::io("writing", "/x")(io::Error::from(kind));
+        for (error, class) in [
+            (Error::NoRoom { path: "/x".into(), needed: 2, free: 1 }, ErrorClass::Full),
+            (Error::DiskFull { doing: "writing", source: "full".into() }, ErrorClass::Full),
+            (of_kind(ErrorKind::StorageFull), ErrorClass::Full),
+            (of_kind(ErrorKind::QuotaExceeded), ErrorClass::Full),
+            (of_kind(ErrorKind::NotFound), ErrorClass::Unusable),
+            (of_kind(ErrorKind::PermissionDenied), ErrorClass::Failed),
+        ] {
+            assert_eq!((error.class(), error.is_transient()), (class, class == ErrorClass::Full), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_stored_value_that_is_wrong_is_damage_and_a_given_one_is_invalid() {
+        let id = || ConversationId::new("\n").unwrap_err();
+        let document = || BaseDocument::parse("{").unwrap_err();
+        for (given, stored) in [
+            (Error::from(id()), Error::damaged("the id")(id())),
+            (Error::from(document()), Error::damaged("the base state")(document())),
+        ] {
+            assert_eq!(
+                (given.class(), stored.class()),
+                (ErrorClass::Invalid, ErrorClass::Failed),
+                "{stored}"
+            );
+            assert!(stored.to_string().contains(&given.to_string()), "{stored}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_for_now_says_how_long_it_waited_if_that_is_known() {
+        let told = |waited_ms| Error::Busy { waited_ms }.to_string();
+        assert_eq!(told(0), "another process kept the database locked");
+        assert_eq!(told(7), "another process kept the database locked for 7 ms");
+        assert!(Error::Busy { waited_ms: 0 }.is_transient() && Error::NoReader.is_transient());
     }
 }

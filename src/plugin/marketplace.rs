@@ -172,10 +172,20 @@ impl Marketplace {
     /// folder or repository of this machine is only allowed if the marketplace itself is a folder of this machine
     /// (`is_own`).
     ///
+    /// A source in a list cannot refer to a secret. A secret is for the address that its owner has chosen, and the
+    /// author of the list would choose both the secret and the address.
+    ///
     /// # Errors
     /// [`PluginError::Path`].
     pub fn source(&self, plugin: &PluginEntry, is_own: bool) -> Result<PluginSource, PluginError> {
-        let refused = |text: &str, reason| PluginError::Path { path: text.to_owned(), reason };
+        let source = self.listed_source(plugin, is_own)?;
+        match source.references().is_empty() {
+            true => Ok(source),
+            false => Err(refused(&source.source, "a marketplace's list refers to a secret")),
+        }
+    }
+
+    fn listed_source(&self, plugin: &PluginEntry, is_own: bool) -> Result<PluginSource, PluginError> {
         let source = match &plugin.source {
             EntrySource::Repository(source) => source.clone(),
             EntrySource::Text(text) if is_elsewhere(text) => PluginSource::new(text.clone()),
@@ -198,6 +208,10 @@ impl Marketplace {
         }
         Ok(source)
     }
+}
+
+fn refused(source: &str, reason: &'static str) -> PluginError {
+    PluginError::Path { path: source.to_owned(), reason }
 }
 
 /// Returns whether a source in a list does not begin in the marketplace's folder.

@@ -305,6 +305,52 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_list_cannot_refer_to_a_secret() {
+        let scratch = tempfile::tempdir().unwrap();
+        let fetcher = Fetcher { settings: GitSettings::None, ..Fetcher::of_home(scratch.path()) };
+        let github =
+            |repo: &str, reference: &str| json!({"source": "github", "repo": repo, "ref": reference});
+        let url = |url: &str, reference: &str| json!({"source": "url", "url": url, "ref": reference});
+        for source in [
+            json!("http://127.0.0.1:9/${TOK}/x"),
+            json!("https://${TOK}@127.0.0.1:9/x"),
+            json!("https://127.0.0.1:9/${TOK:-none}/x"),
+            json!("file:///nowhere/${TOK}"),
+            json!("github:${TOK}/x"),
+            json!("/nowhere/${TOK}"),
+            json!("~/${TOK}"),
+            json!("./${TOK}"),
+            json!("${TOK}"),
+            github("${TOK}/x", "main"),
+            github("o/x", "${TOK}"),
+            url("http://127.0.0.1:9/${TOK}", "main"),
+            url("http://127.0.0.1:9/x", "v${TOK}"),
+        ] {
+            let market =
+                json!({"name": "m", "owner": {"name": "o"}, "plugins": [{"name": "p", "source": source}]});
+            let inner = scratch.path().join("market/.plugin");
+            std::fs::create_dir_all(&inner).unwrap();
+            std::fs::write(inner.join("marketplace.json"), market.to_string()).unwrap();
+            let folder = scratch.path().join("market");
+            let registration =
+                Registration::of(&json!({"name": "m", "source": folder.to_str(), "auto_load": true}))
+                    .unwrap();
+            let mut markets = Marketplaces::new(vec![registration]);
+            let (sources, _, problems) = markets.auto_loaded(&fetcher).await;
+            assert_eq!((sources, problems.len()), (Vec::new(), 1), "{source}");
+            for reference in ["p", "p@m"] {
+                let error = markets.resolve(reference, &fetcher).await.unwrap_err();
+                let is_refused =
+                    matches!(&error, PluginError::Path { reason, .. } if reason.contains("secret"));
+                assert!(is_refused, "{source}: {error}");
+            }
+            // A list from elsewhere has no more rights than one in a folder of this machine.
+            let read = Marketplace::read(&folder, "m").unwrap();
+            assert!(read.source(&read.plugins[0], false).is_err(), "{source}");
+        }
+    }
+
+    #[tokio::test]
     async fn the_values_of_secrets_in_sources_are_in_no_error() {
         let scratch = tempfile::tempdir().unwrap();
         let fetcher = Fetcher { settings: GitSettings::None, ..Fetcher::of_home(scratch.path()) };

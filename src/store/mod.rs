@@ -414,7 +414,7 @@ impl Store {
             self.0.presence.check_file()?;
         }
         self.0.presence.check_unchanged()?;
-        let db = self.0.readers.get().map_err(|error| self.no_reader(error))?;
+        let db = self.0.readers.get().map_err(|_| self.no_reader())?;
         let done = work(&db);
         // If the file changed meanwhile, any result is invalid, also an error.
         self.0.presence.check_unchanged()?;
@@ -422,11 +422,11 @@ impl Store {
     }
 
     /// Why there is no reading connection. The pool keeps only an error's text: opening again gives the error.
-    fn no_reader(&self, error: r2d2::Error) -> Error {
+    fn no_reader(&self) -> Error {
         let retry = self.0.watch.connect().and_then(|db| db.query_row("PRAGMA user_version", [], |_| Ok(())));
         match retry {
             Err(cause) => database::refusal(cause, &self.0.place),
-            Ok(()) => Error::Storage { doing: "waiting for a reading connection", source: error.into() },
+            Ok(()) => Error::NoReader,
         }
     }
 

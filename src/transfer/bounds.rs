@@ -1,7 +1,10 @@
 //! Finds the texts of base states and events that the catalogue does not show, or of which projections show only the
 //! beginning, because they are too long. The base states and the events keep them.
 
-use crate::event::NewEvent;
+use std::borrow::Cow;
+
+use crate::event::foreign::ForeignUsage;
+use crate::event::kind;
 use crate::ids::EVENT_ID_BYTES_MAX;
 use crate::json::{Object, Raw};
 use crate::state::BaseDocument;
@@ -9,8 +12,16 @@ use crate::store::{COPY_BYTES_MAX, Problem, STATUS_BYTES_MAX, TAGS_BYTES_MAX};
 
 /// The members of events that projections copy into columns, as a payload has them. Other copied members have a bound
 /// already when an event is made.
-const COPIED: [&str; 5] =
-    ["\"security_risk\"", "\"tool_kind\"", "\"task_list\"", "\"usage_to_metrics\"", "\"provenance\""];
+const COPIED: [&str; 8] = [
+    "\"security_risk\"",
+    "\"tool_kind\"",
+    "\"path\"",
+    "\"file_path\"",
+    "\"notebook_path\"",
+    "\"task_list\"",
+    "\"usage_to_metrics\"",
+    "\"provenance\"",
+];
 
 /// Returns a problem for each part of a base state that is too long. `path` is its file.
 pub(super) fn of_base_state(path: &str, document: &BaseDocument) -> Vec<Problem> {
@@ -54,32 +65,87 @@ pub(super) fn of_base_state(path: &str, document: &BaseDocument) -> Vec<Problem>
     problems
 }
 
-/// Returns a problem if projections show only the beginning of a text of an event. `path` is its place.
-pub(super) fn of_event(path: &str, event: &NewEvent) -> Option<Problem> {
-    let payload = event.payload();
+/// Returns a problem if projections do not show a text of an event whole. `path` is its place.
+///
+/// It looks where the projections do: at the members that they copy from events of this kind.
+pub(super) fn of_event(path: &str, kind: &str, payload: &str) -> Option<Problem> {
     // A text is not longer than the payload that it is in. Most payloads are shorter or have none of the members.
     if payload.len() <= COPY_BYTES_MAX || !COPIED.iter().any(|member| payload.contains(member)) {
         return None;
     }
     let members = Object::of(payload);
-    let mut count =
-        ["security_risk", "tool_kind"].into_iter().filter(|name| is_long(members.get(name))).count();
-    if let Some(tasks) = members.get("observation").and_then(|observation| observation.get("task_list")) {
-        let texts = tasks.elements().flat_map(|task| ["title", "notes", "status"].map(|name| task.get(name)));
-        count += texts.filter(|text| is_long(*text)).count();
+    let mut is_path_left_out = false;
+    let mut count = match kind::canonical(kind) {
+        kind::STATE_UPDATE => long_texts_of_update(&members),
+        kind::OBSERVATION => long_texts_of_tasks(&members),
+        kind => {
+            let arguments = arguments_of_call(kind, &members);
+            is_path_left_out = arguments.is_some_and(has_long_path);
+            arguments.map_or(0, |_| long_texts_of_call(&members)) + usize::from(is_path_left_out)
+        }
+    };
+    if kind::canonical(kind) != kind::STATE_UPDATE
+        && let Some((_, usage)) = members.get("provenance").and_then(ForeignUsage::of)
+    {
+        let texts = [Some(&usage.model), usage.response_id.as_ref()];
+        count += texts.into_iter().flatten().filter(|text| text.len() > COPY_BYTES_MAX).count();
     }
-    if let Some(value) = members.get("value") {
-        let usages = value.get("stats").unwrap_or(value).get("usage_to_metrics");
-        count += usages.map_or(0, long_texts_of_usages);
-    }
-    if let Some(usage) = members.get("provenance").and_then(|provenance| provenance.get("usage")) {
-        count += ["model", "response_id"].into_iter().filter(|name| is_long(usage.get(name))).count();
-    }
+    let action = match is_path_left_out {
+        true => "kept in the event; derived tables show the beginnings of texts, and no such path",
+        false => "kept in the event; derived tables show their beginnings",
+    };
     (count > 0).then(|| Problem {
         path: path.to_owned(),
         problem: format!("{count} of its texts have more than {COPY_BYTES_MAX} bytes"),
-        action: "kept in the event; derived tables show their beginnings".into(),
+        action: action.into(),
     })
+}
+
+/// Returns the arguments of a tool call. `None` if events of this kind are no calls. Null if the call has none.
+fn arguments_of_call<'a>(kind: &str, members: &Object<'a>) -> Option<Raw<'a>> {
+    let name = match kind {
+        kind::ACTION => "action",
+        kind::ACP_TOOL_CALL => "raw_input",
+        // OpenHands V0.
+        kind if kind.starts_with("action:") && members.text("source").as_deref() == Some("agent") => "args",
+        _ => return None,
+    };
+    Some(members.get(name).unwrap_or(Raw::checked("null")))
+}
+
+fn long_texts_of_call(members: &Object<'_>) -> usize {
+    // The kind of tool is shown only if the call names no tool.
+    let is_named = members.text("tool_name").is_some();
+    usize::from(is_long(members.get("security_risk")))
+        + usize::from(!is_named && is_long(members.get("tool_kind")))
+}
+
+/// Returns whether the path that the arguments of a call name is long.
+fn has_long_path(arguments: Raw<'_>) -> bool {
+    let mut paths = ["path", "file_path", "notebook_path"].into_iter().filter_map(|name| arguments.get(name));
+    paths.find_map(Raw::as_text).is_some_and(|path| path.len() > COPY_BYTES_MAX)
+}
+
+fn long_texts_of_tasks(members: &Object<'_>) -> usize {
+    let list = members.get("observation").and_then(|observation| observation.get("task_list"));
+    let tasks = list.filter(|list| list.is_array()).into_iter().flat_map(Raw::elements);
+    let texts = tasks.flat_map(|task| ["title", "notes", "status"].map(|name| task.get(name)));
+    texts.filter(|text| is_long(*text)).count()
+}
+
+/// Returns the number of long usage ids and names of models in the cumulative figures of a state update.
+fn long_texts_of_update(members: &Object<'_>) -> usize {
+    let value = members.get("value");
+    let stats = match members.text("key").as_deref() {
+        Some("stats") => value,
+        Some("full_state") => value.and_then(|value| value.get("stats")),
+        _ => None,
+    };
+    let usages = stats.and_then(|stats| stats.get("usage_to_metrics"));
+    let count = |(id, metrics): (Cow<'_, str>, Raw<'_>)| {
+        usize::from(id.len() > COPY_BYTES_MAX) + usize::from(is_long(metrics.get("model_name")))
+    };
+    usages.into_iter().flat_map(Raw::members).map(count).sum()
 }
 
 /// Returns the number of long usage ids, names of models and ids of replies in the figures of all models.

@@ -1,8 +1,10 @@
 //! Finds conversations by looking: the content of a folder or a file decides what it is, wherever it is.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::folder::{is_own_folder, own_folder_below};
 use super::foreign::{self, recognise::Looks};
 use super::layout;
 use crate::error::{Error, Result};
@@ -134,8 +136,11 @@ pub fn discover(path: &Path, format: Option<SourceFormat>) -> Result<Discovery> 
             }
             (Some(SourceFormat::Foreign(format)), _) | (None, Looks::Lines(format)) => {
                 discovery.found(path, Shape::Log { format, key: None }, None);
-                let subagents = path.with_extension("").join(layout::SUBAGENTS);
-                if foreign::has_folder(format) && subagents.is_dir() {
+                let beside = path.with_extension("");
+                if foreign::has_folder(format)
+                    && is_own_folder(&beside)
+                    && let Some(subagents) = own_folder_below(&beside, layout::SUBAGENTS)
+                {
                     Search { format: Some(SourceFormat::Foreign(format)), discovery: &mut discovery }
                         .folder(&subagents, None, DEPTH_MAX)?;
                 }
@@ -170,11 +175,9 @@ impl Discovery {
         wanted: Option<SourceFormat>,
         parent: Option<usize>,
     ) -> Result<()> {
-        let all = foreign::conversations(path)?;
-        for (format, key) in all {
-            if wanted.is_none_or(|wanted| wanted == SourceFormat::Foreign(format)) {
-                self.found(path, Shape::Log { format, key: Some(key) }, parent);
-            }
+        let is_wanted = |format| wanted.is_none_or(|wanted| wanted == SourceFormat::Foreign(format));
+        for (format, key) in foreign::conversations(path, is_wanted)? {
+            self.found(path, Shape::Log { format, key: Some(key) }, parent);
         }
         Ok(())
     }
@@ -197,8 +200,9 @@ impl Search<'_> {
             let index = self.discovery.found.len();
             self.discovery.found(folder, shape, parent);
             for subagents in [layout::SUBAGENTS, "event_service/subagents/"] {
-                let subagents = folder.join(subagents);
-                if subagents.is_dir() && depth > 0 {
+                if depth > 0
+                    && let Some(subagents) = own_folder_below(folder, subagents)
+                {
                     self.folder(&subagents, Some(index), depth - 1)?;
                 }
             }
@@ -207,21 +211,22 @@ impl Search<'_> {
         self.discovery.ignored.extend(non_unicode);
         // A sub-agent's log names its session, so it comes after the log of the session.
         entries.sort_by_key(|entry| (entry.is_dir, entry.name.starts_with("agent-")));
-        let mut sessions = Vec::new();
+        let mut sessions = HashSet::new();
         for entry in entries {
             let path = folder.join(&entry.name);
             if !entry.is_dir {
                 if let Some(Shape::Log { .. }) = self.file(&path, parent) {
-                    sessions.push(path.with_extension(""));
+                    sessions.insert(path.with_extension(""));
                 }
             } else if depth > 0 {
                 // The folder beside a session holds results of its tools, which may look like conversations. So only
                 // its sub-agents are searched.
-                let subagents = path.join(layout::SUBAGENTS);
-                match sessions.contains(&path) {
-                    true if subagents.is_dir() => self.folder(&subagents, parent, depth - 1)?,
-                    true => {}
-                    false => self.folder(&path, parent, depth - 1)?,
+                let searched = match sessions.contains(&path) {
+                    true => own_folder_below(&path, layout::SUBAGENTS),
+                    false => Some(path),
+                };
+                if let Some(searched) = searched {
+                    self.folder(&searched, parent, depth - 1)?;
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Lists a conversation's folder: its event files in order, and all other files.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -31,8 +32,39 @@ pub(super) struct Listing {
     pub problems: Vec<Problem>,
 }
 
+/// Returns whether there is a folder at `path`, and no link to one.
+pub(super) fn is_own_folder(path: &Path) -> bool {
+    // The end of a path that ends in `/` would be followed if it is a link. The parts of a path have no such end.
+    let path: PathBuf = path.components().collect();
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// Returns the folder at the path `within` below `folder`. `None` if it is not there, or if it or a folder on the way
+/// to it is a link.
+pub(super) fn own_folder_below(folder: &Path, within: &str) -> Option<PathBuf> {
+    let mut path = folder.to_owned();
+    for part in Path::new(within) {
+        path.push(part);
+        if !is_own_folder(&path) {
+            return None;
+        }
+    }
+    Some(path)
+}
+
+/// Returns the problem with a link, which is never followed.
+pub(super) fn linked(path: String) -> Problem {
+    Problem { path, problem: LINK.into(), action: "left out".into() }
+}
+
+const LINK: &str = "it is a link or a device, not a file";
+
 /// Lists `folder`, whose events are in `events_directory`. The folders in `apart` belong to other conversations.
-pub(super) fn list(folder: &Path, events_directory: Option<&str>, apart: &[PathBuf]) -> Result<Listing> {
+pub(super) fn list(
+    folder: &Path,
+    events_directory: Option<&str>,
+    apart: &HashSet<PathBuf>,
+) -> Result<Listing> {
     let mut listing = Listing::default();
     walk(folder, "", events_directory, apart, &mut listing)?;
     listing.others.sort();
@@ -46,7 +78,7 @@ fn walk(
     folder: &Path,
     prefix: &str,
     events_directory: Option<&str>,
-    apart: &[PathBuf],
+    apart: &HashSet<PathBuf>,
     listing: &mut Listing,
 ) -> Result<()> {
     let mut empty = true;
@@ -65,7 +97,7 @@ fn walk(
         if kind.is_dir() {
             walk(&path, &format!("{prefix}{name}/"), events_directory, apart, listing)?;
         } else if !kind.is_file() {
-            left_out(listing, prefix, &name, "it is a link or a device, not a file");
+            left_out(listing, prefix, &name, LINK);
         } else if events_directory == Some(prefix) && layout::read_event_name(&name).is_some() {
             listing.events.push(name);
         } else {
@@ -102,22 +134,31 @@ fn left_out(listing: &mut Listing, prefix: &str, name: &str, why: &str) {
 /// Returns a file with its size and digest. It is read piece by piece.
 pub(super) fn measure(folder: &Path, path: &str, reason: Option<String>) -> Result<ArrivingFile> {
     let from = folder.join(path);
+    let (bytes, digest) =
+        if path.ends_with('/') { (0, Digest::of(b"")) } else { digest_up_to(&from, u64::MAX)? };
+    Ok(ArrivingFile { path: path.to_owned(), from, offset: None, bytes, digest, reason })
+}
+
+/// Returns the digest of the first `bytes` bytes of a file, or of all of it if it is shorter.
+pub(super) fn digest_of_beginning(path: &Path, bytes: u64) -> Result<Digest> {
+    Ok(digest_up_to(path, bytes)?.1)
+}
+
+/// Reads at most `bytes_max` bytes of a file. Returns their number and their digest.
+fn digest_up_to(path: &Path, bytes_max: u64) -> Result<(u64, Digest)> {
+    let (file, _) = untrusted::open(path).map_err(Error::io("reading", path))?;
+    let mut file = file.take(bytes_max);
     let mut hasher = Sha256::new();
     let mut bytes = 0;
-    if !path.ends_with('/') {
-        let (mut file, _) = untrusted::open(&from).map_err(Error::io("reading", &from))?;
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            let read = file.read(&mut buffer).map_err(Error::io("reading", &from))?;
-            if read == 0 {
-                break;
-            }
-            hasher.update(&buffer[..read]);
-            bytes += read as u64;
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let read = file.read(&mut buffer).map_err(Error::io("reading", path))?;
+        if read == 0 {
+            return Ok((bytes, Digest(hasher.finalize().into())));
         }
+        hasher.update(&buffer[..read]);
+        bytes += read as u64;
     }
-    let digest = Digest(hasher.finalize().into());
-    Ok(ArrivingFile { path: path.to_owned(), from, offset: None, bytes, digest, reason })
 }
 
 /// Returns a file with its size and digest, like [`measure`]. If it is too large to be kept, returns `None` and adds

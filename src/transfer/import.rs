@@ -1,10 +1,11 @@
 //! Imports conversations.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::compare::{CHANGED_FILES, CONFLICT, Stored, changed_file, changed_files};
+use super::compare::{CHANGED_FILES, CONFLICT, Losses, Stored, changed_file, changed_files};
 use super::discover::{Found, Shape, discover};
-use super::intake::Intake;
+use super::intake::{Intake, is_v0};
 use super::meta::Meta;
 use super::report::{ImportOptions, ImportProgress, ImportReport, ImportStatus, OnProgress};
 use super::source::Source;
@@ -12,7 +13,7 @@ use super::{foreign, layout};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::state::BaseDocument;
-use crate::store::{LogCopy, Problem, Store, Surroundings};
+use crate::store::{ArrivingFile, Attachment, LogCopy, Problem, Store, Surroundings};
 
 /// The format of a conversation of OpenHands V0. It is a copy, because no current program writes such events.
 const OPENHANDS_V0: &str = "openhands-v0";
@@ -59,13 +60,16 @@ impl<'a> Importer<'a> {
     pub fn import(&mut self, path: &Path, progress: OnProgress<'_>) -> Result<Vec<ImportReport>> {
         let found = discover(path, self.options.format)?.found;
         let mut reports: Vec<ImportReport> = Vec::with_capacity(found.len());
+        // The folders within each conversation's folder that belong to others.
+        let mut apart = vec![HashSet::new(); found.len()];
+        for other in &found {
+            if let Some(parent) = other.parent {
+                apart[parent].insert(other.path.clone());
+            }
+        }
         for (index, conversation) in found.iter().enumerate() {
             let parent = conversation.parent.and_then(|parent| reports[parent].id.clone());
-            let apart: Vec<PathBuf> = found
-                .iter()
-                .filter(|other| other.parent == Some(index))
-                .map(|other| other.path.clone())
-                .collect();
+            let apart = &apart[index];
             let total = found.len();
             let mut on_progress = |read: Read| {
                 progress(ImportProgress {
@@ -77,7 +81,7 @@ impl<'a> Importer<'a> {
                 });
             };
             on_progress(self.read);
-            let report = match self.import_one(conversation, parent.as_ref(), &apart, &mut on_progress) {
+            let report = match self.import_one(conversation, parent.as_ref(), apart, &mut on_progress) {
                 Ok(report) => report,
                 Err(error) if concerns_one_conversation(&error) => failed(conversation, &error),
                 Err(error) => return Err(error),
@@ -91,7 +95,7 @@ impl<'a> Importer<'a> {
         &mut self,
         found: &Found,
         parent: Option<&ConversationId>,
-        apart: &[PathBuf],
+        apart: &HashSet<PathBuf>,
         on_progress: &mut dyn FnMut(Read),
     ) -> Result<ImportReport> {
         if let Shape::Log { format, key } = &found.shape {
@@ -106,14 +110,8 @@ impl<'a> Importer<'a> {
         if let Some(refusal) = self.past(found, &id, &mut problems)? {
             return Ok(refusal);
         }
-        if let Some(format) = self.store.find(&id)?.and_then(|row| row.foreign()) {
-            problems.push(Problem {
-                path: source.folder.clone(),
-                problem: format!(
-                    "the conversation {id} is here already and is a read-only copy of a {format} log"
-                ),
-                action: CONFLICT.into(),
-            });
+        if let Some(conflict) = self.copy_conflict(&source, &id)? {
+            problems.push(conflict);
             return Ok(ImportReport {
                 problems,
                 ..ImportReport::of(found, Some(id), ImportStatus::Conflict)
@@ -140,16 +138,21 @@ impl<'a> Importer<'a> {
             report.unread = unread;
         }
         if let Some(conflict) = conflict {
+            let mut problems = problems.finish();
             problems.push(conflict);
             return Ok(ImportReport { problems, ..report });
         }
         // A container with an element that is no event cannot be written again from the events alone.
         let glued = aside.is_empty();
-        let files = source.files(&mut problems, base_state.is_some(), shape.as_ref(), aside)?;
+        let mut left_out = Vec::new();
+        let files = source.files(&mut left_out, base_state.is_some(), shape.as_ref(), aside)?;
+        problems.extend(left_out);
+        let problems = problems.finish();
         let around = Surroundings {
             origin: source.origin(report.events, base_state.is_some(), shape, glued),
             base_state,
             files,
+            kept: HashSet::new(),
             problems: problems.clone(),
             title: meta.title,
             tags: meta.tags,
@@ -159,7 +162,40 @@ impl<'a> Importer<'a> {
             copy: is_v0.then_some(LogCopy { format: OPENHANDS_V0, head: None }),
         };
         report.problems = problems;
-        self.settle(&id, stored, &around, report)
+        self.settle(&id, &source, stored, around, report)
+    }
+
+    /// Returns the problem if the conversation `id` is a copy to which the source cannot add its events.
+    ///
+    /// A copy of another program's log gets the events of that log alone. A copy of an OpenHands V0 session gets only
+    /// V0 events: with others, the conversation would be no copy, as after an import of the whole source.
+    fn copy_conflict(&self, source: &Source<'_>, id: &ConversationId) -> Result<Option<Problem>> {
+        let Some(row) = self.store.find(id)? else { return Ok(None) };
+        let conflict = |path: &str, problem: String| {
+            Some(Problem { path: path.to_owned(), problem, action: CONFLICT.into() })
+        };
+        if let Some(format) = row.foreign() {
+            let problem =
+                format!("the conversation {id} is here already and is a read-only copy of a {format} log");
+            return Ok(conflict(&source.folder, problem));
+        }
+        if row.foreign_format.as_deref() != Some(OPENHANDS_V0) {
+            return Ok(None);
+        }
+        let mut newer = None;
+        source.each(&mut |candidate| {
+            if newer.is_none() && candidate.event.as_ref().is_ok_and(|event| !is_v0(event)) {
+                newer = Some(candidate.path);
+            }
+            Ok(())
+        })?;
+        Ok(newer.and_then(|path| {
+            let problem = format!(
+                "it is no event of OpenHands V0, and the conversation {id} is here already as a read-only copy of a V0 \
+                 session"
+            );
+            conflict(&path, problem)
+        }))
     }
 
     /// Imports another program's log.
@@ -182,20 +218,25 @@ impl<'a> Importer<'a> {
     fn settle(
         &self,
         id: &ConversationId,
+        source: &Source<'_>,
         mut stored: Stored<'_>,
-        around: &Surroundings,
+        mut around: Surroundings,
         mut report: ImportReport,
     ) -> Result<ImportReport> {
         let before = if self.store.contains(id)? { self.store.origin(id)? } else { None };
         let Some(before) = before else {
-            self.store.finish_import(id, around)?;
+            self.store.finish_import(id, &around)?;
             let whole = report.problems.is_empty();
             report.status = if whole { ImportStatus::Imported } else { ImportStatus::Partial };
             return Ok(report);
         };
         // After an interrupted import, the data beside the events may be missing even if no event is new.
         if report.added > 0 || self.store.is_unfinished(id)? {
-            self.store.finish_import(id, around)?;
+            let follows =
+                |stored: &Attachment, arriving: Option<&ArrivingFile>| source.follows(stored, arriving);
+            let losses = Losses::of(self.store, id, &around.files, &follows)?;
+            losses.settle(self.store, id, &self.options, &mut around)?;
+            report.problems = around.problems;
             report.status = ImportStatus::Updated;
             return Ok(report);
         }
@@ -216,7 +257,7 @@ impl<'a> Importer<'a> {
         if changed.is_empty() || has_later_events {
             report.status = ImportStatus::Unchanged;
         } else if self.options.accept_changed_files {
-            self.store.finish_import(id, around)?;
+            self.store.finish_import(id, &around)?;
             self.store.note_acceptance(id, CHANGED_FILES)?;
             report.status = ImportStatus::Updated;
         } else {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::bounds;
 use super::compare::{CONFLICT, Match, Stored};
+use super::problems::Problems;
 use super::source::Candidate;
 use crate::error::Result;
 use crate::event::{Event, Given, NewEvent};
@@ -35,7 +36,7 @@ pub(super) struct Intake<'a> {
     chunk_paths: Vec<String>,
     chunk_bytes: usize,
     pub(super) aside: Vec<(String, String)>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Problems,
     pub(super) conflict: Option<Problem>,
     pub(super) added: u64,
     pub(super) added_bytes: u64,
@@ -46,8 +47,10 @@ impl<'a> Intake<'a> {
         store: &'a Store,
         id: &'a ConversationId,
         source: String,
-        problems: Vec<Problem>,
+        known_problems: Vec<Problem>,
     ) -> Result<Self> {
+        let mut problems = Problems::default();
+        problems.extend(known_problems);
         let exists = store.contains(id)?;
         let known_aside = if exists { store.attachments(id)? } else { Vec::new() };
         Ok(Self {
@@ -92,7 +95,7 @@ impl<'a> Intake<'a> {
             self.keep_aside(candidate.path, second_event(event.id().as_str()));
             return Ok(());
         }
-        self.problems.extend(bounds::of_event(&candidate.path, &event));
+        self.problems.extend(bounds::of_event(&candidate.path, &event.envelope().kind, event.payload()));
         match self.stored.compare(&event)? {
             Match::Same => {
                 self.next = Sequence(self.stored.matched);
@@ -151,7 +154,7 @@ impl<'a> Intake<'a> {
     /// Notes whether the event is one of OpenHands V0. Counts it if it cannot be read as one of today's events.
     fn note_v0(&mut self, event: &NewEvent) {
         let kind = &event.envelope().kind;
-        let is_v0 = kind.starts_with("action:") || kind.starts_with("observation:");
+        let is_v0 = is_v0(event);
         self.v0_only = is_v0 && (self.v0_only || !self.seen);
         self.seen = true;
         let given = Given { id: Some(event.id()), timestamp: None };
@@ -161,13 +164,19 @@ impl<'a> Intake<'a> {
     }
 
     fn keep_aside(&mut self, path: String, reason: String) {
-        self.problems.push(Problem {
+        self.problems.add(Problem {
             path: path.clone(),
             problem: reason.clone(),
             action: "kept as an attachment".into(),
         });
         self.aside.push((path, reason));
     }
+}
+
+/// Returns whether an event is one of OpenHands V0.
+pub(super) fn is_v0(event: &NewEvent) -> bool {
+    let kind = &event.envelope().kind;
+    kind.starts_with("action:") || kind.starts_with("observation:")
 }
 
 fn second_event(id: &str) -> String {

@@ -24,6 +24,7 @@ mod logs;
 mod meta;
 mod pages;
 mod past;
+mod problems;
 mod report;
 mod source;
 mod training;

@@ -16,7 +16,7 @@ use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
 use crate::ids::EventId;
 use crate::json::Object;
 use crate::state::base::{BaseDocument, DOCUMENT_BYTES_MAX};
-use crate::store::{ArrivingFile, Container, Glue, Origin, Problem};
+use crate::store::{ArrivingFile, Attachment, Container, Glue, Origin, Problem};
 use crate::untrusted;
 
 /// A conversation on disk.
@@ -47,7 +47,7 @@ impl Candidate {
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn open(found: &'a Found, apart: &[PathBuf]) -> Result<Self> {
+    pub(super) fn open(found: &'a Found, apart: &HashSet<PathBuf>) -> Result<Self> {
         let listing = match &found.shape {
             Shape::Files { events_directory, .. } => {
                 folder::list(&found.path, Some(events_directory), apart)?
@@ -252,6 +252,30 @@ impl<'a> Source<'a> {
             }
         }
         Ok(files)
+    }
+
+    /// Returns whether an import loses nothing of a stored file if it takes its place or leaves it out.
+    ///
+    /// That is so if the source has it as an event, as the base state or as the file of all events. Files at the top of
+    /// the folder, such as the task list, are the present state of a conversation that runs, as the base state is, so
+    /// their changes are followed.
+    pub(super) fn follows(&self, stored: &Attachment, arriving: Option<&ArrivingFile>) -> bool {
+        let path = stored.path.as_str();
+        let is_inner = |folder: &str| path.strip_prefix(folder).is_some_and(|name| !name.contains('/'));
+        if arriving.is_some() && is_inner(self.root()) {
+            return true;
+        }
+        match &self.found.shape {
+            Shape::Files { events_directory, .. } => {
+                let place = self.found.path.join(path);
+                let is_event = path
+                    .strip_prefix(events_directory.as_str())
+                    .is_some_and(|name| layout::read_event_name(name).is_some());
+                (is_event || path == self.base_state_path()) && matches!(untrusted::is_file(&place), Ok(true))
+            }
+            Shape::Container { file } => path == file,
+            Shape::File | Shape::Log { .. } => path == self.last_name(),
+        }
     }
 
     /// Returns where the conversation came from.

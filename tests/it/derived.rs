@@ -670,7 +670,7 @@ fn a_damaged_value_of_the_catalogue_ends_no_list_and_no_export() {
         }
         let row = expect_ok(&what, store.conversation(&other));
         assert_eq!((row.event_count, &*row.tags), (21, "{}"), "{what}");
-        assert_eq!(expect_ok(&what, store.base_state(&other)).unwrap().version.0, 0, "{what}");
+        assert_eq!(expect_ok(&what, store.base_state(&other)).unwrap().version.0, 1, "{what}");
         assert_ne!(expect_ok(&what, store.verify(None, &mut |_| ())).findings, [], "{what}");
         let exporter = Exporter::new(&store, Format::OpenHands);
         let to = scratch.path(&column.name);

@@ -148,6 +148,7 @@ const OWN: &[&str] = &[
     "blob",
     "attachment",
     "archived_payload",
+    "archived_conversation",
     "archive_dictionary",
     "admin_act",
     "admin_receipt",

@@ -987,3 +987,253 @@ fn the_format_of_a_log_is_detected_or_given() {
     assert!(discover(&scratch.path("e.db"), None).is_err());
     assert_eq!(discover(&scratch.path("f.db"), None).unwrap().found, []);
 }
+
+/// Adds a record to a log of lines.
+fn append_line(path: &Path, line: &serde_json::Value) {
+    let text = fs::read_to_string(path).unwrap();
+    fs::write(path, format!("{}\n{line}\n", text.trim_end())).unwrap();
+}
+
+#[test]
+fn files_beside_a_log_that_has_grown_are_kept_unless_the_option_is_set() {
+    type Change = fn(&Path);
+    let gone = Some("it is not there any more");
+    let changes: [(&str, Option<&str>, Change); 6] = [
+        ("a new file", None, |beside| fs::write(beside.join("tool-results/new.txt"), "new").unwrap()),
+        ("more content", None, |beside| {
+            let list = beside.join("tool-results/list.json");
+            let text = fs::read_to_string(&list).unwrap();
+            fs::write(&list, text + "more").unwrap();
+        }),
+        ("other content", Some("it is not the file that was imported"), |beside| {
+            fs::write(beside.join("tool-results/list.json"), "other").unwrap();
+        }),
+        ("a missing file", gone, |beside| fs::remove_file(beside.join("tool-results/list.json")).unwrap()),
+        ("a missing folder", gone, |beside| fs::remove_dir_all(beside.join("tool-results")).unwrap()),
+        ("no folder at all", gone, |beside| fs::remove_dir_all(beside).unwrap()),
+    ];
+    let title = json!({"type": "custom-title", "customTitle": "Grown", "sessionId": SESSION});
+    let changed = format!("{SESSION}/tool-results/list.json");
+    for (what, problem, change) in changes {
+        for accept_changed_files in [false, true] {
+            let scratch = Scratch::new();
+            let (path, beside) = session_with_folder(&scratch);
+            let store = Store::in_memory(&still()).unwrap();
+            import(&store, &path);
+            let list = |store: &Store| {
+                let files = store.attachments(&conversation(SESSION)).unwrap();
+                files.into_iter().find(|file| file.path == changed).map(|file| file.digest)
+            };
+            let stored = list(&store);
+            assert!(stored.is_some());
+            change(&beside);
+            append_line(&path, &title);
+            let options = ImportOptions { accept_changed_files, ..ImportOptions::default() };
+            let reports = Importer::new(&store, options).import(&path, &mut |_| ()).unwrap();
+            let grown = report(&reports, SESSION);
+            assert_eq!((grown.status, grown.added), (ImportStatus::Updated, 1), "{what}");
+            let expected = problem.filter(|_| !accept_changed_files);
+            let of_file = grown.problems.iter().find(|found| found.path == changed);
+            assert_eq!(of_file.map(|found| &*found.problem), expected, "{what}: {grown:?}");
+            assert_eq!(store.problems(&conversation(SESSION)).unwrap(), grown.problems, "{what}");
+            let out = scratch.path("out");
+            export(&store, SESSION, &out);
+            if expected.is_some() {
+                assert_eq!(list(&store), stored, "{what}");
+                let back = fs::read(out.join(SESSION).join("tool-results/list.json")).unwrap();
+                assert_eq!(Some(Digest::of(&back)), stored, "{what}");
+            } else if beside.is_dir() {
+                assert_same(&folder::read(&out.join(SESSION)), &files_beside(&beside));
+            } else {
+                assert_eq!(store.attachments(&conversation(SESSION)).unwrap(), [], "{what}");
+            }
+            assert_sound(&store);
+        }
+    }
+}
+
+#[test]
+fn a_file_beside_a_log_that_was_imported_before_it_was_whole_is_no_conflict() {
+    let log = "subagents/agent-a17.jsonl";
+    let result = "tool-results/list.json";
+    let other =
+        "{\"timestamp\":\"2026-03-04T10:00:00.000Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"x\"}}\n";
+    for (file, beginning) in
+        [(log, ""), (log, "{\"par"), (log, other), (log, "words"), (result, ""), (result, "half")]
+    {
+        let scratch = Scratch::new();
+        let (path, beside) = session_with_folder(&scratch);
+        let whole = match file == log {
+            true => fs::read(beside.join(file)).unwrap(),
+            false => b"half and the rest".to_vec(),
+        };
+        fs::write(beside.join(file), beginning).unwrap();
+        let store = Store::in_memory(&still()).unwrap();
+        import(&store, &path);
+        let is_stored = |store: &Store| {
+            let files = store.attachments(&conversation(SESSION)).unwrap();
+            files.iter().any(|stored| stored.path == format!("{SESSION}/{file}"))
+        };
+        assert!(is_stored(&store), "{file} {beginning:?}");
+        fs::write(beside.join(file), &whole).unwrap();
+        let reports = import(&store, &path);
+        let session = report(&reports, SESSION);
+        assert_eq!((session.status, session.added), (ImportStatus::Updated, 0), "{file} {beginning:?}");
+        assert!(report(&reports, "agent-a17").events > 0, "{file} {beginning:?}");
+        assert_eq!(is_stored(&store), file == result, "{file} {beginning:?}");
+        let again = import(&store, &path);
+        assert!(again.iter().all(|report| report.status == ImportStatus::Unchanged), "{again:?}");
+        assert_sound(&store);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_linked_folder_is_never_followed() {
+    use std::os::unix::fs::symlink;
+
+    let event = pause("00000000-0000-4000-8000-000000000000").payload().to_owned();
+    let event_file = "events/event-00000-00000000-0000-4000-8000-000000000000.json";
+    let line = json!({"type": "user", "uuid": "u1", "parentUuid": null, "sessionId": "s1",
+                      "message": {"role": "user", "content": "hi"}});
+    for (given, link) in [
+        ("in/s1.jsonl", "in/s1"),
+        ("in/s1.jsonl", "in/s1/subagents"),
+        ("in/talk", "in/talk/subagents"),
+        ("in/talk", "in/talk/event_service/subagents"),
+        ("in/talk", "in/talk/event_service"),
+        ("in/talk", "in/talk/observations"),
+    ] {
+        for path in [given, "in"] {
+            let scratch = Scratch::new();
+            let secret = scratch.path("secret");
+            let log = format!("{line}\n").into_bytes();
+            let mut tree = folder::Tree::new();
+            for place in ["", "subagents/"] {
+                tree.insert(format!("{place}id_rsa"), b"a key".to_vec());
+                tree.insert(format!("{place}agent-z.jsonl"), log.clone());
+                tree.insert(format!("{place}talk-z/{event_file}"), event.clone().into_bytes());
+            }
+            folder::write(&secret, &tree);
+            let own = match given {
+                "in/talk" => (format!("{given}/{event_file}"), event.clone().into_bytes()),
+                _ => (given.to_owned(), log),
+            };
+            folder::write(&scratch.path(""), &folder::Tree::from([own]));
+            fs::create_dir_all(scratch.path(link).parent().unwrap()).unwrap();
+            symlink(&secret, scratch.path(link)).unwrap();
+            let store = Store::in_memory(&still()).unwrap();
+            let reports = import(&store, &scratch.path(path));
+            assert_eq!(reports.len(), 1, "{link}: {reports:?}");
+            let id = reports[0].id.clone().unwrap();
+            assert_eq!(store.count_conversations(&Default::default()).unwrap(), 1, "{link}");
+            assert_eq!((reports[0].events, store.attachments(&id).unwrap()), (1, Vec::new()), "{link}");
+            let problem = "it is a link or a device, not a file";
+            assert!(reports[0].problems.iter().any(|found| found.problem == problem), "{link}: {reports:?}");
+        }
+    }
+}
+
+#[test]
+fn every_problem_of_a_first_import_is_there_after_the_log_has_grown() {
+    let user = json!({"type": "user", "uuid": "u1", "parentUuid": null, "sessionId": "new",
+                      "message": {"role": "user", "content": "hi"}});
+    let title = |text: &str| json!({"type": "custom-title", "customTitle": text, "sessionId": "new"});
+    let answer = json!({"type": "assistant", "uuid": "a1", "parentUuid": "u1", "sessionId": "new",
+                        "message": {"role": "assistant", "id": "m1", "model": "x".repeat(5000),
+                                    "content": [{"type": "text", "text": "Hi."}],
+                                    "usage": {"input_tokens": 1, "output_tokens": 1}}});
+    let meta = json!({"timestamp": "2026-03-04T10:00:00.000Z", "type": "session_meta",
+                      "payload": {"id": "new", "forked_from_id": "x".repeat(CONVERSATION_ID_BYTES_MAX + 1)}});
+    let item = json!({"timestamp": "2026-03-04T10:00:01.000Z", "type": "response_item",
+                      "payload": {"type": "message", "role": "user",
+                                  "content": [{"type": "input_text", "text": "hi"}]}});
+    for (what, lines, more) in [
+        ("a damaged record", [user.to_string(), "{not json".into()], title("New")),
+        ("a long text", [user.to_string(), answer.to_string()], title("New")),
+        (
+            "a long title",
+            [user.to_string(), title(&"x".repeat(TITLE_BYTES_MAX + 1)).to_string()],
+            user.clone(),
+        ),
+        ("a long id", [meta.to_string(), item.to_string()], item.clone()),
+    ] {
+        let scratch = Scratch::new();
+        let path = scratch.path("new.jsonl");
+        fs::write(&path, format!("{}\n", lines.join("\n"))).unwrap();
+        let store = Store::in_memory(&still()).unwrap();
+        let first = import(&store, &path).remove(0);
+        assert_eq!((first.status, first.problems.len()), (ImportStatus::Partial, 1), "{what}: {first:?}");
+        append_line(&path, &more);
+        let grown = import(&store, &path).remove(0);
+        assert_eq!(grown.status, ImportStatus::Updated, "{what}");
+        assert!(grown.problems.starts_with(&first.problems), "{what}: {grown:?}");
+        assert_eq!(store.problems(&conversation("new")).unwrap(), grown.problems, "{what}");
+    }
+}
+
+#[test]
+fn a_log_lists_its_first_problems_and_counts_the_others() {
+    let scratch = Scratch::new();
+    let path = scratch.path("new.jsonl");
+    let user = json!({"type": "user", "uuid": "u1", "parentUuid": null, "sessionId": "new",
+                      "message": {"role": "user", "content": "hi"}});
+    fs::write(&path, format!("{user}\n{}", "{not json\n".repeat(150))).unwrap();
+    let store = Store::in_memory(&still()).unwrap();
+    let report = import(&store, &path).remove(0);
+    assert_eq!(report.problems.len(), 101);
+    assert_eq!(report.problems[100].problem, "50 more problems were found");
+}
+
+#[test]
+fn a_copy_of_a_v0_session_gets_no_event_of_today() {
+    let scratch = Scratch::new();
+    let v0 = |number: u64, source: &str| {
+        json!({"id": number, "timestamp": "2025-01-01T00:00:00", "source": source, "action": "message",
+               "args": {"content": "hi"}})
+        .to_string()
+        .into_bytes()
+    };
+    let place = scratch.path("sessions/s1");
+    let mut tree = folder::Tree::from([
+        ("events/0.json".to_owned(), v0(0, "user")),
+        ("events/1.json".to_owned(), v0(1, "agent")),
+    ]);
+    folder::write(&place, &tree);
+    let store = Store::in_memory(&still()).unwrap();
+    let first = import(&store, &place).remove(0);
+    assert_eq!((first.format, first.events), ("openhands-v0", 2));
+    let id = first.id.unwrap();
+    let before = (content(&store, &id), store.conversation(&id).unwrap());
+
+    tree.insert("events/2.json".into(), v0(2, "user"));
+    tree.insert("events/3.json".into(), pause("3").payload().as_bytes().to_vec());
+    folder::write(&place, &tree);
+    for _ in 0..2 {
+        let refused = import(&store, &place).remove(0);
+        assert_eq!((refused.status, refused.added), (ImportStatus::Conflict, 0));
+        let last = refused.problems.last().unwrap();
+        assert_eq!(last.path, "events/3.json");
+        assert!(last.action.contains("--as"), "{last:?}");
+        assert_eq!((content(&store, &id), store.conversation(&id).unwrap()), before);
+    }
+
+    // The way that the problem suggests gives the same as one import of the whole session.
+    let at_once = Store::in_memory(&still()).unwrap();
+    let whole = import(&at_once, &place).remove(0);
+    let options = ImportOptions { id: Some(conversation("mine")), ..ImportOptions::default() };
+    let mine = Importer::new(&store, options).import(&place, &mut |_| ()).unwrap().remove(0);
+    assert_eq!((mine.status, mine.format, mine.events), (whole.status, whole.format, 4));
+    let row = |store: &Store, id: &ConversationId| {
+        let row = store.conversation(id).unwrap();
+        (row.foreign_format, row.status, row.event_count, content(store, id))
+    };
+    assert_eq!(row(&store, &conversation("mine")), row(&at_once, &whole.id.unwrap()));
+
+    // More events of V0 are taken in.
+    tree.remove("events/3.json");
+    fs::remove_file(place.join("events/3.json")).unwrap();
+    let grown = import(&store, &place).remove(0);
+    assert_eq!((grown.status, grown.added, grown.format), (ImportStatus::Updated, 1, "openhands-v0"));
+    assert_sound(&store);
+}

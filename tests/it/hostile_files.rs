@@ -5,11 +5,14 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::mpsc::{TryRecvError, channel};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
+use annals::event::foreign::ForeignFormat;
 use annals::store::{COPY_BYTES_MAX, ObjectKind, TAGS_BYTES_MAX, TITLE_BYTES_MAX, derived_objects};
-use annals::transfer::{Exporter, Format, ImportOptions, ImportReport, Importer, discover};
+use annals::transfer::{
+    Exporter, Format, ImportOptions, ImportReport, ImportStatus, Importer, SourceFormat, discover,
+};
 use annals::{ConversationId, Store};
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -284,13 +287,10 @@ fn long_texts() -> Vec<LongText> {
                 event("MessageEvent", json!({"source": "user", "llm_message": said})),
             )
         },
-        LongText {
-            is_reported: false,
-            ..hidden(
-                &["tool_call.path"],
-                event("ActionEvent", json!({"source": "agent", "tool_name": "t", "action": {"path": long}})),
-            )
-        },
+        hidden(
+            &["tool_call.path"],
+            event("ActionEvent", json!({"source": "agent", "tool_name": "t", "action": {"path": long}})),
+        ),
         begun(
             &["tool_call.risk"],
             EVENT,
@@ -443,4 +443,300 @@ fn an_import_does_not_wait_if_a_file_is_replaced_while_it_is_read() {
     let store = Store::in_memory(&still()).unwrap();
     let reports = Importer::new(&store, ImportOptions::default()).import(&whole, &mut |_| ()).unwrap();
     assert!(reports.len() > 3 && reports.iter().all(|report| report.id.is_some()), "{reports:?}");
+}
+
+/// Members that are copied from events of some kinds, in events from which no table copies them.
+#[test]
+fn a_long_text_that_no_table_copies_is_not_reported() {
+    let long = "x".repeat(COPY_BYTES_MAX + 1);
+    let tasks = json!({"task_list": [{"title": long, "notes": long, "status": long}]});
+    let call = json!({"model": long, "response_id": long, "prompt_tokens": 1, "completion_tokens": 1});
+    let usages = json!({"usage_to_metrics": {(long.clone()): {"model_name": long}}});
+    let of_calls = json!({"usage_to_metrics": {"agent": {"token_usages": [call.clone()]}}});
+    for (kind, mut members) in [
+        ("ActionEvent", json!({"tool_name": "t", "tool_kind": long})),
+        ("ActionEvent", json!({"tool_name": "t", "observation": tasks})),
+        ("ObservationEvent", json!({"tool_name": "t", "security_risk": long, "path": long})),
+        ("ObservationEvent", json!({"tool_name": "t", "observation": {"path": long}})),
+        ("MessageEvent", json!({"security_risk": long, "tool_kind": long, "action": {"path": long}})),
+        ("MessageEvent", json!({"provenance": {"format": "none", "usage": call}})),
+        ("MessageEvent", json!({"key": "stats", "value": usages})),
+        ("ConversationStateUpdateEvent", json!({"key": "other", "value": usages})),
+        ("ConversationStateUpdateEvent", json!({"key": "full_state", "value": usages})),
+        ("ConversationStateUpdateEvent", json!({"key": "stats", "value": of_calls})),
+    ] {
+        members["source"] = "agent".into();
+        let mut tree = talk();
+        let text = payload("00000000-0000-4000-8000-000000000001", kind, members);
+        tree.insert(EVENT.into(), text.into_bytes());
+        let scratch = Scratch::new();
+        folder::write(&scratch.path("in/talk"), &tree);
+        let store = scratch.open_still();
+        let (_, report) = import_one(&store, &scratch.path("in"));
+        assert_eq!((report.events, report.problems), (2, Vec::new()), "{kind}");
+        store.catch_up().unwrap();
+        let db = scratch.foreign();
+        for column in derived_columns(&db) {
+            assert!(longest(&db, &column) < 1000, "{kind} {column}");
+        }
+    }
+}
+
+/// The second id is the text that tables show for the first one.
+#[test]
+fn two_usage_ids_of_which_one_looks_like_the_other_cut_are_two() {
+    let long = "x".repeat(5000);
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let update = |number: u64, ids: &[(&str, u64)]| {
+        let metrics = |tokens: u64| json!({"accumulated_token_usage": {"prompt_tokens": tokens}});
+        let usages: serde_json::Map<String, Value> =
+            ids.iter().map(|(id, tokens)| ((*id).to_owned(), metrics(*tokens))).collect();
+        let id = format!("00000000-0000-4000-8000-00000000000{number}");
+        let value = json!({"usage_to_metrics": usages});
+        let members = json!({"source": "environment", "key": "stats", "value": value});
+        let file = format!("events/event-0000{number}-{id}.json");
+        (file, payload(&id, "ConversationStateUpdateEvent", members).into_bytes())
+    };
+    // What a table shows of the long id is read from a store, not made here.
+    let mut tree = talk();
+    tree.extend([update(1, &[(&*long, 1)])]);
+    folder::write(&scratch.path("first/talk"), &tree);
+    let (first, _) = import_one(&store, &scratch.path("first"));
+    store.catch_up().unwrap();
+    let shown: String = scratch
+        .foreign()
+        .query_row("SELECT usage_id FROM usage WHERE conversation_id = ?1", [first.as_str()], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    assert!(shown.len() <= COPY_BYTES_MAX && long.starts_with(&shown[..100]));
+
+    let mut tree = talk();
+    for (number, figures) in [(1, [(&*long, 100), (&*shown, 10)]), (2, [(&*long, 150), (&*shown, 20)])] {
+        tree.extend([update(number, &figures)]);
+        folder::write(&scratch.path("second/other"), &tree);
+        import_one(&store, &scratch.path("second"));
+        store.catch_up().unwrap();
+    }
+    assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+    let of_other = "SELECT sum(prompt_tokens) FROM usage WHERE conversation_id = 'other'";
+    assert_eq!(number(&scratch.foreign(), of_other), 170);
+    assert_sound(&store);
+}
+
+/// Creates something at `path` that is no regular file.
+fn plant(path: &Path, what: &str) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::os::unix::fs::symlink;
+
+    let aside = path.with_extension("aside");
+    match what {
+        "a folder" => fs::create_dir(path).unwrap(),
+        "a link to an endless device" => symlink("/dev/zero", path).unwrap(),
+        "a pipe" => mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap(),
+        _ => {
+            mknodat(CWD, &aside, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            symlink(aside, path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_import_does_not_open_a_pipe_as_a_database_or_beside_one() {
+    const PATIENCE: Duration = Duration::from_secs(120);
+    let (done, finished) = channel();
+    // The imports have their own thread, so that the test can report one that waits for ever.
+    std::thread::spawn(move || {
+        let database = folder::golden("foreign/openai-agents").join("sessions.db");
+        let wanted = Some(SourceFormat::Foreign(ForeignFormat::OpenAiAgents));
+        for ending in ["", "-wal", "-journal", "-shm"] {
+            for what in ["a pipe", "a link to a pipe", "a link to an endless device", "a folder"] {
+                let scratch = Scratch::new();
+                let file = scratch.path("in/x.db");
+                fs::create_dir(scratch.path("in")).unwrap();
+                if !ending.is_empty() {
+                    fs::copy(&database, &file).unwrap();
+                }
+                plant(&scratch.path(&format!("in/x.db{ending}")), what);
+                for (path, format) in [(&file, wanted), (&file, None), (&scratch.path("in"), None)] {
+                    done.send(format!("{what} at x.db{ending}, {format:?}, {}", path.display())).unwrap();
+                    let store = Store::in_memory(&still()).unwrap();
+                    let options = ImportOptions { format, ..ImportOptions::default() };
+                    // The import may find nothing, or report an unreadable file. It must only end.
+                    let _answer = Importer::new(&store, options).import(path, &mut |_| ());
+                    assert_eq!(store.count_conversations(&Default::default()).unwrap(), 0, "{what} {ending}");
+                }
+            }
+        }
+    });
+    let mut last = Vec::new();
+    loop {
+        match finished.recv_timeout(PATIENCE) {
+            Ok(case) => last.push(case),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => panic!("this import waits: {:?}", last.last()),
+        }
+    }
+    assert_eq!(last.len(), 4 * 4 * 3, "{:?}", last.last());
+}
+
+#[test]
+fn a_database_is_read_without_writing_into_its_folder() {
+    let scratch = Scratch::new();
+    let live = scratch.path("live/x.db");
+    fs::create_dir(scratch.path("live")).unwrap();
+    let db = Connection::open(&live).unwrap();
+    let add = "INSERT INTO agent_messages (session_id, message_data) \
+               VALUES ('one', '{\"role\": \"user\", \"content\": \"Hi.\"}')";
+    db.execute_batch(&format!(
+        "PRAGMA journal_mode = WAL;
+         CREATE TABLE agent_messages (id INTEGER PRIMARY KEY, session_id TEXT, message_data TEXT);
+         {add}; PRAGMA wal_checkpoint(TRUNCATE); {add}"
+    ))
+    .unwrap();
+    // The second message is only in the log. The first record is the schema.
+    let cases: [(&[&str], u64); 4] =
+        [(&[""], 2), (&["", "-wal"], 3), (&["", "-wal", "-shm"], 3), (&["", "-shm"], 2)];
+    for (endings, records) in cases {
+        let name = format!("in{}", endings.concat());
+        fs::create_dir(scratch.path(&name)).unwrap();
+        for ending in endings {
+            let to = scratch.path(&format!("{name}/x.db{ending}"));
+            fs::copy(scratch.path(&format!("live/x.db{ending}")), to).unwrap();
+        }
+        let before = folder::read(&scratch.path(&name));
+        let store = Store::in_memory(&still()).unwrap();
+        let (_, report) = import_one(&store, &scratch.path(&name));
+        assert_eq!(report.records, records, "{endings:?}");
+        assert_same(&folder::read(&scratch.path(&name)), &before);
+    }
+    // A rollback journal that a program has left empty.
+    let other = scratch.path("other");
+    fs::create_dir(&other).unwrap();
+    for mode in [1, 2] {
+        let mut bytes = fs::read(scratch.path("in/x.db")).unwrap();
+        (bytes[18], bytes[19]) = (mode, mode);
+        fs::write(other.join("x.db"), bytes).unwrap();
+        fs::write(other.join("x.db-journal"), "").unwrap();
+        let before = folder::read(&other);
+        let store = Store::in_memory(&still()).unwrap();
+        assert_eq!(import_one(&store, &other).1.records, 2);
+        assert_same(&folder::read(&other), &before);
+    }
+    // A program has the database open. Here it is this process, so both connections share the index.
+    let files = || {
+        let mut files = folder::read(&scratch.path("live"));
+        assert!(files.remove("x.db-shm").is_some());
+        files
+    };
+    let before = files();
+    let store = Store::in_memory(&still()).unwrap();
+    assert_eq!(import_one(&store, &scratch.path("live")).1.records, 3);
+    assert_same(&files(), &before);
+    db.execute_batch(add).unwrap();
+    assert_eq!(import_one(&store, &scratch.path("live")).1.added, 1);
+    // The log beside an empty file stays.
+    fs::create_dir(scratch.path("empty")).unwrap();
+    fs::write(scratch.path("empty/x.db"), "").unwrap();
+    fs::copy(scratch.path("live/x.db-wal"), scratch.path("empty/x.db-wal")).unwrap();
+    let before = folder::read(&scratch.path("empty"));
+    let format = Some(SourceFormat::Foreign(ForeignFormat::OpenAiAgents));
+    assert_eq!(discover(&scratch.path("empty/x.db"), format).unwrap().found, []);
+    assert_same(&folder::read(&scratch.path("empty")), &before);
+}
+
+#[test]
+fn keys_that_several_tables_share_are_read_in_little_time() {
+    const KEYS: u64 = 64_000;
+    let scratch = Scratch::new();
+    let path = scratch.path("x.db");
+    let db = Connection::open(&path).unwrap();
+    for table in ["one", "two"] {
+        db.execute_batch(&format!(
+            "CREATE TABLE {table} (session_id TEXT, message_data TEXT);
+             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {KEYS})
+             INSERT INTO {table} SELECT 'session ' || i, '{{}}' FROM n"
+        ))
+        .unwrap();
+    }
+    drop(db);
+    let begun = Instant::now();
+    let found = discover(&path, None).unwrap().found;
+    assert_eq!(found.len() as u64, KEYS);
+    // If each key were compared with all others, it would take more than twice as long.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let other = Some(SourceFormat::Foreign(ForeignFormat::LangGraph));
+    assert_eq!(discover(&path, other).unwrap().found, []);
+}
+
+#[test]
+fn the_first_problems_of_a_folder_are_listed_and_the_others_are_counted() {
+    let scratch = Scratch::new();
+    let home = scratch.path("in/talk");
+    folder::write(&home, &talk());
+    for number in 0..150 {
+        std::os::unix::fs::symlink("/nowhere", home.join(format!("link {number}"))).unwrap();
+    }
+    let store = Store::in_memory(&still()).unwrap();
+    let (id, report) = import_one(&store, &scratch.path("in"));
+    assert_eq!(report.problems.len(), 101);
+    let last = report.problems.last().unwrap();
+    assert_eq!((&*last.problem, &*last.action), ("50 more problems were found", "not listed"));
+    assert_eq!(store.problems(&id).unwrap(), report.problems);
+}
+
+#[test]
+fn files_beside_a_folders_events_are_kept_when_it_has_grown_unless_the_option_is_set() {
+    type Change = fn(&Path);
+    let changes: [(&str, Option<&str>, Change); 7] = [
+        ("a missing file", Some("it is not there any more"), |home| {
+            fs::remove_file(home.join("observations/o.txt")).unwrap();
+        }),
+        ("a missing folder", Some("it is not there any more"), |home| {
+            fs::remove_dir_all(home.join("observations")).unwrap();
+        }),
+        ("other content", Some("it is not the file that was imported"), |home| {
+            fs::write(home.join("observations/o.txt"), "other").unwrap();
+        }),
+        ("a folder in its place", Some("it is not there any more"), |home| {
+            fs::remove_file(home.join("observations/o.txt")).unwrap();
+            folder::write(&home.join("observations/o.txt"), &Tree::from([("new".into(), b"new".to_vec())]));
+        }),
+        ("more content", None, |home| {
+            fs::write(home.join("observations/o.txt"), "the result and the rest").unwrap();
+        }),
+        ("a new file", None, |home| fs::write(home.join("observations/new.txt"), "new").unwrap()),
+        ("another state", None, |home| fs::write(home.join("TASKS.json"), "[1]").unwrap()),
+    ];
+    for (what, problem, change) in changes {
+        for accept_changed_files in [false, true] {
+            let scratch = Scratch::new();
+            let home = scratch.path("in/talk");
+            let mut tree = talk();
+            tree.insert("observations/o.txt".into(), b"the result".to_vec());
+            tree.insert("TASKS.json".into(), b"[]".to_vec());
+            folder::write(&home, &tree);
+            let store = Store::in_memory(&still()).unwrap();
+            let (id, _) = import_one(&store, &scratch.path("in"));
+            change(&home);
+            fs::write(home.join(EVENT), pause("00000000-0000-4000-8000-000000000001").payload()).unwrap();
+            let options = ImportOptions { accept_changed_files, ..ImportOptions::default() };
+            let reports = Importer::new(&store, options).import(&scratch.path("in"), &mut |_| ()).unwrap();
+            assert_eq!((reports[0].status, reports[0].added), (ImportStatus::Updated, 1), "{what}");
+            let expected = problem.filter(|_| !accept_changed_files);
+            let of_file = reports[0].problems.iter().find(|found| found.path == "observations/o.txt");
+            assert_eq!(of_file.map(|found| &*found.problem), expected, "{what}: {reports:?}");
+            let out = scratch.path("out");
+            Exporter::new(&store, Format::OpenHands).export(&id, &out, &mut |_| ()).unwrap();
+            let mut back = folder::read(&fs::read_dir(&out).unwrap().next().unwrap().unwrap().path());
+            let mut there = folder::read(&home);
+            if expected.is_some() {
+                assert_eq!(back.remove("observations/o.txt").unwrap(), b"the result", "{what}");
+                there.retain(|path, _| !path.starts_with("observations"));
+            }
+            assert_same(&back, &there);
+            assert_sound(&store);
+        }
+    }
 }

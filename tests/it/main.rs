@@ -42,6 +42,7 @@ mod conversation_seeds;
 mod conversation_state;
 mod crash;
 mod crash_privacy;
+mod damaged_rows;
 mod delete;
 mod derived;
 mod derived_crash;

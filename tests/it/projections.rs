@@ -651,6 +651,31 @@ fn text_that_is_redacted_during_a_rebuild_does_not_come_back() {
 }
 
 #[test]
+fn a_long_status_that_an_older_version_showed_whole_is_what_was_written() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Empty, &[said("a", "hi")]).unwrap();
+    let long = "x".repeat(200);
+    let fields = vec![FieldChange::set("execution_status", json!(long).to_string()).unwrap()];
+    store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
+    let longer = format!("{long}x");
+    for (status, is_right) in
+        [("idle", true), (&*long, true), (&*longer, false), (&long[..100], false), ("running", false)]
+    {
+        scratch.foreign().execute("UPDATE conversation SET status = ?1", [status]).unwrap();
+        let found = store.check_catalogue(&talk).unwrap();
+        assert_eq!(found.is_none(), is_right, "{status}: {found:?}");
+        let findings = store.verify(None, &mut |_| ()).unwrap().findings;
+        assert_eq!(findings.is_empty(), is_right, "{status}: {findings:?}");
+        // Only a wrong row is made again.
+        assert_eq!(store.remake_catalogue(&talk).unwrap().is_none(), is_right, "{status}");
+        let now = if is_right { status } else { "idle" };
+        assert_eq!(store.conversation(&talk).unwrap().status, now);
+    }
+}
+
+#[test]
 fn words_that_are_redacted_while_the_search_index_is_rebuilt_do_not_come_back() {
     let scratch = Scratch::new();
     let store = scratch.open_still();

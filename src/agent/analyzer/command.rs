@@ -3,34 +3,59 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::shell::{self, Command, Word};
-use super::wrapper::{Added, Wrapped, joined, wrapped};
+use super::evaluated::{self, has_substitution};
+use super::options;
+use super::rail::normalize;
+use super::shell::{self, Command, Inputs, Word};
+use super::wrapper::{Added, Wrapped, has_option, joined, wrapped};
 
-const SHELLS: [&str; 12] =
-    ["sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "rbash", "yash", "csh", "tcsh", "fish"];
+const SHELLS: &[&str] = &[
+    "ash",
+    "bash",
+    "csh",
+    "dash",
+    "elvish",
+    "fish",
+    "hush",
+    "ksh",
+    "lksh",
+    "mksh",
+    "nu",
+    "oksh",
+    "pdksh",
+    "posh",
+    "powershell",
+    "pwsh",
+    "rbash",
+    "rksh",
+    "rzsh",
+    "sh",
+    "tcsh",
+    "xonsh",
+    "yash",
+    "zsh",
+];
 
 /// Shells that may not know `$'...'`.
 const PLAIN_SHELLS: [&str; 4] = ["sh", "dash", "ash", "yash"];
 
 /// Shells with other rules of quotes.
-const FOREIGN_SHELLS: [&str; 3] = ["csh", "tcsh", "fish"];
+const FOREIGN_SHELLS: &[&str] = &["csh", "elvish", "fish", "nu", "powershell", "pwsh", "tcsh", "xonsh"];
 
-/// Commands that expand the subscripts of arrays in their arguments, even if these are quoted.
-const EXPANDING: [&str; 14] = [
-    "[",
-    "[[",
-    "declare",
-    "export",
-    "let",
-    "local",
-    "mapfile",
-    "printf",
-    "read",
-    "readarray",
-    "readonly",
-    "test",
-    "typeset",
-    "unset",
+/// Long options of shells that take no word.
+const LONG_FLAGS: &[&str] = &[
+    "debug",
+    "debugger",
+    "dump-po-strings",
+    "dump-strings",
+    "login",
+    "noediting",
+    "noprofile",
+    "norc",
+    "posix",
+    "pretty-print",
+    "restricted",
+    "verbose",
 ];
 
 /// How many places are tried at which the command behind its wrappers may begin. If there are more, it is unclear.
@@ -42,8 +67,8 @@ pub(super) struct Run<'c> {
     /// The command's name without the folder, in lower case. `None` if only a running shell would know it.
     pub name: Option<String>,
     pub arguments: Cow<'c, [Word]>,
-    /// The shell source that the command runs.
-    pub source: Option<String>,
+    /// The shell sources that the command runs, or may run.
+    pub sources: Vec<String>,
     /// Whether the command is a shell that runs its standard input, and the input is not known here.
     pub runs_input: bool,
     /// Whether the command may be another one, or may run another one: only the file system or the shell that runs
@@ -61,7 +86,7 @@ pub(super) enum Output {
 }
 
 /// What a shell runs.
-enum Reads<'w> {
+pub(super) enum Reads<'w> {
     Source(&'w Word),
     File,
     Input,
@@ -74,29 +99,30 @@ impl<'c> Run<'c> {
     /// Returns the command that is really run. There are several if it is not known where it begins. Empty if no
     /// command follows the assignments and wrappers.
     pub fn of(command: &'c Command) -> Vec<Self> {
-        let input = command.input.as_deref();
-        let mut runs = Self::of_words(&command.words, input);
+        let inputs = &command.inputs;
+        let mut runs = Self::of_words(&command.words, inputs);
         if command.words.iter().any(|word| word.gaps.iter().any(|gap| gap.is_blank)) {
             let n_assignments = n_assignments(&command.words);
             let separate = |(place, word): (usize, &Word)| {
                 if place < n_assignments { vec![word.clone()] } else { word.separated() }
             };
             let words: Vec<Word> = command.words.iter().enumerate().flat_map(separate).collect();
-            runs.extend(Run::of_words(&words, input).into_iter().map(Run::into_owned));
+            runs.extend(Run::of_words(&words, inputs).into_iter().map(Run::into_owned));
         }
         if command.is_data {
             for run in &mut runs {
                 (run.runs_input, run.is_unclear) = (false, false);
             }
-            if command.words.iter().any(has_subscript) {
-                let source = Some(joined(&command.words));
-                runs.push(Self { source, ..Self::named(String::new(), &[]) });
-            }
+        }
+        let values = evaluated::values(command);
+        if values.is_unclear || !values.sources.is_empty() {
+            let (sources, is_unclear) = (values.sources, values.is_unclear);
+            runs.push(Self { sources, is_unclear, ..Self::named(String::new(), &[]) });
         }
         runs
     }
 
-    fn of_words(words: &'c [Word], input: Option<&str>) -> Vec<Self> {
+    fn of_words(words: &'c [Word], inputs: &Inputs) -> Vec<Self> {
         let mut runs: Vec<Self> = Vec::new();
         let mut readings = vec![(&words[n_assignments(words)..], Added::Nothing)];
         let mut known = BTreeSet::new();
@@ -117,6 +143,9 @@ impl<'c> Run<'c> {
             let is_other = (first.is_pattern && !is_bracket) || added.changes(&first.text);
             let wrapped = wrapped(&name, arguments);
             let is_wrapper = wrapped.is_some();
+            let mut texts = options::texts(&name, arguments);
+            // It divides the command by itself, so an unknown part stays within its word.
+            let separate = if name == "rsync" { std::mem::take(&mut texts) } else { Vec::new() };
             let mut run = match wrapped {
                 Some(wrapped) => {
                     let added = if wrapped.added == Added::Nothing { added } else { wrapped.added };
@@ -126,10 +155,12 @@ impl<'c> Run<'c> {
                 None => Self::known(name, arguments, added),
             };
             run.is_unclear |= is_other;
-            run.take_input(input);
-            run.check_source(added);
+            run.take_inputs(inputs);
+            run.sources.append(&mut texts);
+            run.check_sources(added);
+            run.sources.extend(separate);
             // Most wrappers run no more than the commands in their words.
-            if !is_wrapper || run.is_unclear || run.runs_input || run.source.is_some() {
+            if !is_wrapper || run.is_unclear || run.runs_input || !run.sources.is_empty() {
                 runs.push(run);
             }
         }
@@ -138,7 +169,7 @@ impl<'c> Run<'c> {
 
     fn named(name: String, arguments: &'c [Word]) -> Self {
         let arguments = Cow::Borrowed(arguments);
-        Self { name: Some(name), arguments, source: None, runs_input: false, is_unclear: false }
+        Self { name: Some(name), arguments, sources: Vec::new(), runs_input: false, is_unclear: false }
     }
 
     fn unknown(first: &Word, arguments: &'c [Word]) -> Self {
@@ -149,7 +180,7 @@ impl<'c> Run<'c> {
         } else {
             pieces.into_iter().chain(arguments.iter().cloned()).collect()
         };
-        Self { name: None, arguments, source: None, runs_input: false, is_unclear: true }
+        Self { name: None, arguments, sources: Vec::new(), runs_input: false, is_unclear: true }
     }
 
     /// Returns what a wrapper runs besides the commands in its words.
@@ -157,7 +188,7 @@ impl<'c> Run<'c> {
         // The input of another wrapper may give the command.
         let is_open = wrapped.commands.is_empty() && added == Added::AtEnd && name != "xargs";
         Self {
-            source: wrapped.source,
+            sources: wrapped.source.into_iter().collect(),
             runs_input: wrapped.runs_input,
             is_unclear: wrapped.is_unclear || is_open,
             ..Self::named(name, &[])
@@ -170,16 +201,29 @@ impl<'c> Run<'c> {
         let is_changed = || added != Added::File && arguments.iter().any(|word| added.changes(&word.text));
         let reads = match run.name.as_deref().unwrap_or_default() {
             "eval" => {
-                run.source = Some(without_options(arguments));
+                run.sources.push(without_options(arguments));
                 run.is_unclear = grows;
                 return run;
             }
             "trap" => {
-                run.source = arguments.iter().find(|word| !word.text.starts_with('-')).map(Word::source);
+                let action = arguments.iter().find(|word| !word.text.starts_with('-'));
+                run.sources.extend(action.map(Word::source));
                 return run;
             }
             "alias" => {
-                run.source = Some(aliases(arguments));
+                run.sources.push(aliases(arguments));
+                return run;
+            }
+            "bind" => {
+                // A key with a command, or with keys that are typed.
+                let keys = arguments.iter().map(Word::source);
+                let actions = keys.filter_map(|key| Some(key.split_once(':')?.1.to_owned()));
+                run.sources.extend(actions);
+                return run;
+            }
+            // What it reads is the source of a shell.
+            "at" | "batch" => {
+                run.runs_input = !has_option(arguments, &['c', 'd', 'f', 'l', 'q', 'r', 'V']);
                 return run;
             }
             "rm" => {
@@ -191,11 +235,9 @@ impl<'c> Run<'c> {
                 return run;
             }
             "." | "source" => sourced(arguments),
-            shell if SHELLS.contains(&shell) => script(arguments),
+            name if is_shell(name) => script(arguments),
             other => {
-                if EXPANDING.contains(&other) && arguments.iter().any(has_subscript) {
-                    run.source = Some(without_options(arguments));
-                }
+                run.is_unclear = may_run_another(other, arguments, grows);
                 return run;
             }
         };
@@ -203,25 +245,30 @@ impl<'c> Run<'c> {
             matches!(reads, Reads::Unclear) || (grows && !matches!(reads, Reads::Source(_) | Reads::File));
         run.runs_input = matches!(reads, Reads::Input);
         if let Reads::Source(word) = reads {
-            run.source = Some(word.source());
+            run.sources.push(word.source());
         }
         run
     }
 
-    /// Gives the command its input. A shell may run it.
-    fn take_input(&mut self, input: Option<&str>) {
-        let is_shell = self.name.as_deref().is_some_and(|name| SHELLS.contains(&name));
-        if let Some(input) = input.filter(|_| self.runs_input || is_shell) {
-            self.runs_input = false;
-            self.source.get_or_insert_with(|| input.to_owned());
+    /// Gives the command its here-documents and here-strings. A shell may run each of them, whatever the descriptor is.
+    fn take_inputs(&mut self, inputs: &Inputs) {
+        let is_shell = self.name.as_deref().is_some_and(is_shell);
+        if (self.runs_input || self.is_unclear || is_shell) && self.sources.is_empty() {
+            self.runs_input &= !inputs.is_known();
+            self.sources.extend(inputs.texts.iter().cloned());
         }
     }
 
-    /// Checks that the source is whole, and that the shell reads it as is done here.
-    fn check_source(&mut self, added: Added<'_>) {
-        let name = self.name.as_deref().unwrap_or_default();
-        let is_foreign = FOREIGN_SHELLS.contains(&name) && (self.runs_input || self.source.is_some());
-        let is_misread = self.source.as_ref().is_some_and(|source| {
+    /// Checks that the sources are whole, and that the shell reads them as is done here.
+    fn check_sources(&mut self, added: Added<'_>) {
+        let name = bare(self.name.as_deref().unwrap_or_default());
+        // Their options have other names.
+        let has_option = self.arguments.first().is_some_and(|word| {
+            word.text.starts_with('-') && !matches!(word.text.as_str(), "--help" | "--version")
+        });
+        let is_foreign =
+            FOREIGN_SHELLS.contains(&name) && (has_option || self.runs_input || !self.sources.is_empty());
+        let is_misread = self.sources.iter().any(|source| {
             let has_quote = source.contains("$'") && source.contains("\\'");
             shell::is_incomplete(source)
                 || added.changes(source)
@@ -231,8 +278,8 @@ impl<'c> Run<'c> {
     }
 
     fn into_owned<'o>(self) -> Run<'o> {
-        let Self { name, arguments, source, runs_input, is_unclear } = self;
-        Run { name, arguments: Cow::Owned(arguments.into_owned()), source, runs_input, is_unclear }
+        let Self { name, arguments, sources, runs_input, is_unclear } = self;
+        Run { name, arguments: Cow::Owned(arguments.into_owned()), sources, runs_input, is_unclear }
     }
 
     /// Returns whether the command downloads something.
@@ -280,6 +327,22 @@ fn name(word: &Word) -> Option<String> {
     is_known.then(|| word.text[begin..].to_lowercase())
 }
 
+/// Returns whether a command may run another one that is not known here. `grows`: more words follow.
+fn may_run_another(name: &str, arguments: &[Word], grows: bool) -> bool {
+    match name {
+        "compgen" | "complete" => grows || arguments.iter().any(|word| has_substitution(&word.text)),
+        // A name for a program, a program in a file, or a command of the history.
+        "hash" => grows || has_option(arguments, &['p']),
+        "enable" => grows || has_option(arguments, &['f']),
+        "fc" => grows || !has_option(arguments, &['l']),
+        // Its lines have commands.
+        "crontab" => !has_option(arguments, &['l', 'r']),
+        "gsed" | "sed" => arguments.iter().any(options::runs_command),
+        "start-stop-daemon" => true,
+        _ => false,
+    }
+}
+
 /// Returns what a shell runs: the first word that is no option is its source after `-c`, and a file otherwise.
 fn script(arguments: &[Word]) -> Reads<'_> {
     let mut rest = arguments;
@@ -293,13 +356,20 @@ fn script(arguments: &[Word]) -> Reads<'_> {
             "--" | "-" if !is_ended && !first.is_unknown => is_ended = true,
             "--help" | "--version" if !is_ended => return Reads::Nothing,
             "--rcfile" | "--init-file" if !is_ended => {
-                let is_other = |file: &Word| file.may_be_several() || is_input_file(&file.text);
+                let is_other = |file: &Word| {
+                    file.may_be_several() || matches!(read_of(&file.text), Reads::Input | Reads::Unclear)
+                };
                 if rest.first().is_some_and(is_other) {
                     return Reads::Unclear;
                 }
                 rest = rest.get(1..).unwrap_or_default();
             }
-            long if !is_ended && long.starts_with("--") => {}
+            // Another one may take the next word, or be a command.
+            long if !is_ended && long.starts_with("--") => {
+                if !LONG_FLAGS.contains(&&long[2..]) {
+                    return Reads::Unclear;
+                }
+            }
             short if !is_ended && short.starts_with(['-', '+']) => {
                 is_command |= short.contains('c');
                 is_input |= short.contains('s');
@@ -309,7 +379,7 @@ fn script(arguments: &[Word]) -> Reads<'_> {
             }
             _ if is_command => return Reads::Source(first),
             _ if is_input => return Reads::Input,
-            file => return if is_input_file(file) { Reads::Input } else { Reads::File },
+            file => return read_of(file),
         }
     }
     if is_command { Reads::Nothing } else { Reads::Input }
@@ -321,14 +391,42 @@ fn sourced(arguments: &[Word]) -> Reads<'_> {
         None => Reads::Nothing,
         // A substitution of a process, or several words.
         Some(file) if file.is_several && !file.text.contains('/') => Reads::Unclear,
-        Some(file) if is_input_file(&file.text) => Reads::Input,
-        Some(_) => Reads::File,
+        // An option, or a file that only the file system knows.
+        Some(file) if file.is_pattern || file.text.starts_with('-') => Reads::Unclear,
+        Some(file) => read_of(&file.text),
     }
 }
 
-/// Returns whether a file is what the command reads.
-fn is_input_file(path: &str) -> bool {
-    path == "/dev/stdin" || ["/dev/fd/", "/proc/self/fd/"].iter().any(|folder| path.starts_with(folder))
+/// Returns what a shell reads from a file. The standard input has many names: a part of the path may be a link.
+pub(super) fn read_of(path: &str) -> Reads<'static> {
+    // From another folder than the root, these do not lead there.
+    let is_below = !path.starts_with('/') && !path.contains("..");
+    let path = normalize(path);
+    let (folder, name) = path.rsplit_once('/').unwrap_or_default();
+    let is_number = !name.is_empty() && name.chars().all(|character| character.is_ascii_digit());
+    let is_descriptor = is_number && folder.ends_with("/fd");
+    let is_within =
+        |root: &&str| path.strip_prefix(*root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    // Files below these are devices, descriptors and parts of processes.
+    let is_device = !is_below
+        && ["/dev", "/proc"].iter().any(is_within)
+        && !is_within(&"/dev/shm")
+        && path != "/dev/null";
+    match name {
+        "stdin" => Reads::Input,
+        "0" if is_descriptor => Reads::Input,
+        _ if is_descriptor || is_device => Reads::Unclear,
+        _ => Reads::File,
+    }
+}
+
+fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&bare(name))
+}
+
+/// Returns the name of a program without its version: `bash-5.2`.
+fn bare(name: &str) -> &str {
+    name.trim_end_matches(|character: char| character.is_ascii_digit() || matches!(character, '.' | '-'))
 }
 
 /// Returns whether `rm` may get other options than those in its words. `grows`: more words follow.
@@ -374,9 +472,4 @@ fn pieces(word: &Word) -> Vec<Word> {
     }
     let words = pieces.into_iter().filter(|piece| !piece.is_empty());
     words.map(|piece| Word { text: piece.to_owned(), ..Word::default() }).collect()
-}
-
-/// Returns whether the text of a word contains a substitution in a subscript.
-fn has_subscript(word: &Word) -> bool {
-    word.text.contains('[') && (word.text.contains("$(") || word.text.contains('`'))
 }

@@ -5,6 +5,8 @@
 //! `docs/conformance.md#analyzers` lists the cases.
 
 mod command;
+mod evaluated;
+mod options;
 mod pattern;
 mod pipe;
 mod rail;
@@ -87,6 +89,17 @@ impl Work {
         let script = shell::read(source);
         self.spent += script.work;
         Some(script)
+    }
+
+    /// Reads a text that a shell may expand. Returns the sources of its substitutions. `None` if too much was read
+    /// already.
+    fn expand(&mut self, text: &str) -> Option<Vec<String>> {
+        if self.spent >= WORK_MAX {
+            return None;
+        }
+        let (sources, characters) = shell::substitutions(text);
+        self.spent += characters;
+        Some(sources)
     }
 }
 

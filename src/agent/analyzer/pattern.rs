@@ -12,7 +12,7 @@ use regex::{Regex, RegexBuilder};
 use super::command::Run;
 use super::segments::{Kind, executable, plain, said};
 use super::shell::{Command, Pipeline, Word};
-use super::{Work, pipe};
+use super::{Work, evaluated, pipe};
 use crate::event::{ActionEvent, Risk};
 use crate::json::Raw;
 
@@ -135,13 +135,15 @@ fn deletion(source: &str, depth: usize, lines: &mut Vec<String>, work: &mut Work
         for nested in &command.nested {
             worst = worst.max(deletion(nested, depth, lines, work));
         }
-        for expression in &command.expressions {
+        let expressions = evaluated::expressions(command, work);
+        worst = if expressions.is_none() { worst.max(Deletion::Unread) } else { worst };
+        for expression in expressions.iter().flatten() {
             let found = deletion(expression, depth, lines, work);
             // To most shells it is no command, so it need not be a valid one.
             worst = worst.max(if found == Deletion::Hidden { Deletion::None } else { found });
         }
         for run in Run::of(command) {
-            if let Some(source) = &run.source {
+            for source in &run.sources {
                 worst = worst.max(deletion(source, depth, lines, work));
             }
             if run.is_unclear {

@@ -33,14 +33,14 @@ impl Flow {
                     is_known &= !text.contains(['\\', '%']) && !shell::is_incomplete(&text);
                     self.texts.push(text);
                 }
-                Output::Input => is_known &= self.is_known || command.input.is_some(),
+                Output::Input => {
+                    is_known &= command.inputs.is_known() || (command.inputs.is_kept() && self.is_known);
+                }
                 Output::Unknown => is_known = false,
             }
         }
-        if let Some(input) = &command.input {
-            is_known &= !shell::is_incomplete(input);
-            self.texts.push(input.clone());
-        }
+        is_known &= !command.inputs.texts.iter().any(|text| shell::is_incomplete(text));
+        self.texts.extend(command.inputs.texts.iter().cloned());
         self.is_known = is_known;
     }
 }
@@ -65,7 +65,8 @@ pub(super) fn fed(pipelines: &[Pipeline]) -> Fed {
                 fed.sources.append(&mut flow.texts);
             }
             // Without a pipe, it reads what comes from a terminal or from around a group.
-            fed.is_unclear |= runs_input && !(place > 0 && flow.is_known);
+            let is_known = place > 0 && flow.is_known && command.inputs.is_kept();
+            fed.is_unclear |= runs_input && !is_known;
             flow.pass(command, &runs);
         }
         before.is_known &= flow.is_known;

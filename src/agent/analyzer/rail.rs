@@ -8,7 +8,7 @@ use super::command::Run;
 use super::pattern::DEPTH_MAX;
 use super::segments::{Kind, executable};
 use super::shell::{Command, Pipeline, Word};
-use super::{Work, pipe};
+use super::{Work, evaluated, pipe};
 use crate::event::{ActionEvent, Risk};
 
 /// Folders that the operating system needs.
@@ -79,13 +79,15 @@ fn in_command(command: &Command, runs: &[Run<'_>], depth: usize, work: &mut Work
     for nested in &command.nested {
         worst = worst.max(in_source(nested, depth, work));
     }
-    for expression in &command.expressions {
+    let expressions = evaluated::expressions(command, work);
+    worst = if expressions.is_none() { worst.max(Found::Unread) } else { worst };
+    for expression in expressions.iter().flatten() {
         let found = in_source(expression, depth, work);
         // To most shells it is no command, so it need not be a valid one.
         worst = worst.max(if found == Found::Hidden { Found::Nothing } else { found });
     }
     for run in runs {
-        if let Some(source) = &run.source {
+        for source in &run.sources {
             worst = worst.max(in_source(source, depth, work));
         }
         let hidden = if run.is_unclear { Found::Hidden } else { Found::Nothing };
@@ -166,8 +168,8 @@ fn may_be_critical(path: &str) -> bool {
     })
 }
 
-/// Returns the absolute path without `.`, `..` and repeated slashes.
-fn normalize(path: &str) -> String {
+/// Returns the path without `.`, `..` and repeated slashes. A relative path counts from the root.
+pub(super) fn normalize(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

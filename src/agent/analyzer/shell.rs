@@ -18,6 +18,10 @@ use syntax::Open;
 /// Stands for an unknown part of a word if the word is the source of another shell.
 const UNKNOWN: char = '\u{10fffd}';
 
+/// Variables whose values bash runs, expands or reads as a file by itself.
+pub(super) const EVALUATED: &[&str] =
+    &["BASH_ENV", "MAILPATH", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4"];
+
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Word {
@@ -133,8 +137,7 @@ fn is_name_character(character: char) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Command {
     pub words: Vec<Word>,
-    /// The text of a here-document or a here-string.
-    pub input: Option<String>,
+    pub inputs: Inputs,
     /// The sources of the substitutions within the command's words and its here-document.
     pub nested: Vec<String>,
     /// The expressions of arithmetic commands. Some shells read commands there.
@@ -144,6 +147,29 @@ pub(super) struct Command {
     pub is_data: bool,
     /// Whether the end of a group or of a loop stands here, and a pipe follows.
     pub is_group: bool,
+}
+
+/// What the redirections of a command let it read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Inputs {
+    /// The texts of the here-documents and here-strings, of any file descriptor.
+    pub texts: Vec<String>,
+    /// How many of these belong to the standard input. Only the last of them is read.
+    pub n_standard: usize,
+    /// Whether the standard input may be a file or a copy of another descriptor.
+    pub is_open: bool,
+}
+
+impl Inputs {
+    /// Returns whether the standard input is one of the texts, and nothing else.
+    pub fn is_known(&self) -> bool {
+        self.n_standard == 1 && !self.is_open
+    }
+
+    /// Returns whether the command keeps the standard input that it gets from its pipe or its shell.
+    pub fn is_kept(&self) -> bool {
+        self.n_standard == 0 && !self.is_open
+    }
 }
 
 /// Commands that are connected by pipes.
@@ -163,6 +189,14 @@ pub(super) struct Script {
 /// Returns whether a source has a part that only a running shell would know.
 pub(super) fn is_incomplete(source: &str) -> bool {
     source.contains(UNKNOWN)
+}
+
+/// Returns the sources of the substitutions in a text that a shell expands, and how many characters were read. Quotes
+/// are ordinary characters in it.
+pub(super) fn substitutions(text: &str) -> (Vec<String>, usize) {
+    let mut reader = Reader::default();
+    let nested = reader.expanded(text).nested;
+    (nested, reader.looked)
 }
 
 /// Reads a source.
@@ -338,7 +372,7 @@ impl Reader<'_> {
                 }
             }
             Target::Name | Target::Rest | Target::File => {}
-            Target::HereString => self.command.input = Some(word.source()),
+            Target::HereString => self.command.inputs.texts.push(word.source()),
             // If a marker has an expansion, shells do not agree on the end: the lines are read as commands.
             Target::HereDocument { .. } if word.is_unknown => self.is_unclear = true,
             Target::HereDocument { ignores_tabs } => {
@@ -363,7 +397,7 @@ impl Reader<'_> {
         let pipeline = std::mem::take(&mut self.pipeline);
         let is_empty = |command: &Command| {
             let has_source = !command.nested.is_empty() || !command.expressions.is_empty();
-            command.words.is_empty() && !has_source && command.input.is_none()
+            command.words.is_empty() && !has_source && command.inputs.texts.is_empty()
         };
         // A pipeline with a pending here-document is kept, because the here-document refers to its index.
         let is_awaited = self.awaited.iter().any(|awaited| awaited.pipeline == self.pipelines.len());

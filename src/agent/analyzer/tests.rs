@@ -536,6 +536,22 @@ fn a_command_is_found_behind_its_wrappers() {
         "unshare -r",
         "su-exec a",
         "gosu a",
+        "setarch a",
+        "setarch a -R",
+        "runcon a",
+        "runcon -t a",
+        "runcon --type=a",
+        "nsenter -t 1",
+        "/lib64/ld-linux-x86-64.so.2",
+        "ld-linux-x86-64.so.2 --library-path a",
+        "jobs -x",
+        "git bisect run",
+        "uv run",
+        "uv run --with a",
+        "poetry run",
+        "rustup run a",
+        "ip netns exec a",
+        "xargs --repl=%",
         "runuser -u a",
         "runuser -u a --",
         "xvfb-run -a",
@@ -584,6 +600,16 @@ fn a_text_that_a_command_gives_to_a_shell_is_judged() {
             "builtin eval \"'r'm -rf /\"",
             "bash --rcfile a -c \"'r'm -rf /\"",
             "[[ 1 && 'a[$('r'm -rf /)]' -eq 1 ]]",
+            "su --session-command=\"'r'm -rf /\" a",
+            "su --session-c \"'r'm -rf /\" a",
+            "runuser --session-command \"'r'm -rf /\" a",
+            "sg a -c \"'r'm -rf /\"",
+            "sg a \"'r'm -rf /\"",
+            "capsh -- -c \"'r'm -rf /\"",
+            "capsh --user=a -- -c \"'r'm -rf /\"",
+            "xargs --repl=% sh -c \"'r'm -rf /\"",
+            "hyperfine ls \"'r'm -rf /\"",
+            "git submodule foreach \"'r'm -rf /\"",
         ],
         &Risk::High,
     );
@@ -754,7 +780,7 @@ fn the_work_for_an_action_is_bounded() {
         "$(( ",
         "(( ",
         "echo $(",
-        "let 'a[$(b)]' ",
+        "let 'a[$(b $(b $(b $(b $(b)))))]' ",
     ] {
         let (risks, spent) = work(&piece.repeat(CHARACTERS / piece.len()));
         assert_eq!(risks, [Risk::Unknown, Risk::Unknown], "{piece}");
@@ -772,6 +798,292 @@ fn the_work_for_an_action_is_bounded() {
     let long = "echo a | sort; ".repeat(segments::CHARACTERS_MAX / 15);
     let (risks, spent) = work(&long);
     assert_eq!((risks, spent <= 2 * segments::CHARACTERS_MAX), ([Risk::Low, Risk::Low], true));
+}
+
+/// Asserts that neither analyzer gives one of these commands a low risk.
+#[track_caller]
+fn assert_not_low(commands: &[&str]) {
+    let wrong: Vec<_> = commands
+        .iter()
+        .map(|command| (command, judged(&of_command(command, ""))))
+        .filter(|(_, risks)| risks.contains(&Risk::Low))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_shell_may_run_each_of_its_inputs() {
+    let danger = "'r'm -rf /";
+    for inputs in [
+        format!("<<<\"{danger}\" 3<<<x"),
+        format!("3<<<x <<<\"{danger}\""),
+        format!("<<<\"{danger}\" <<<x"),
+        format!("<<<x <<<\"{danger}\""),
+        format!("00<<<\"{danger}\""),
+        format!("3<<<\"{danger}\" <&3"),
+        format!("3<<<\"{danger}\" 4<<<x <&3"),
+        format!("{{a}}<<<x <<<\"{danger}\""),
+        format!("<<A <<<\"{danger}\"\necho a\nA"),
+        format!("<<<x <<A\n{danger}\nA"),
+        format!("<<A 3<<B\n{danger}\nA\necho a\nB"),
+        format!("3<<A <<-B\necho a\nA\n{danger}\n\tB"),
+    ] {
+        for shell in ["bash", "bash -s", "sudo -s", "env sh", "source /dev/stdin"] {
+            assert_both(&[&format!("{shell} {inputs}")], &Risk::High);
+        }
+    }
+    for (inputs, is_known) in [
+        ("<<<ls", true),
+        ("0<<<ls", true),
+        ("3<<<x <<<ls", true),
+        ("<<<ls 3<<<x", true),
+        ("<<<ls > a 2>&1", true),
+        ("<<A\nls\nA", true),
+        ("3<<<x", false),
+        ("{a}<<<x", false),
+        ("<<<ls <<<ls", false),
+        ("<<<ls < a", false),
+        ("< a <<<ls", false),
+        ("<<<ls <&3", false),
+        ("<<<ls 0>&3", false),
+        ("<<<ls <> a", false),
+        ("<<<ls {a}<&-", false),
+        ("<<<ls < <(a)", false),
+        ("3<<<ls <&3", false),
+        ("<<A <&3\nls\nA", false),
+    ] {
+        let risk = if is_known { Risk::Low } else { Risk::Unknown };
+        assert_both(&[&format!("bash {inputs}")], &risk);
+    }
+    assert_both(&["cat a | bash 3<<<x", "echo ls | bash < a", "echo ls | bash 3<a <&3"], &Risk::Unknown);
+    assert_both(&["printf \"'r'm -rf /\" | bash 3<<<x"], &Risk::High);
+}
+
+#[test]
+fn a_substitution_in_a_value_is_judged_wherever_the_value_stands() {
+    assert_both(
+        &[
+            "x='a[$('r'm -rf /)]'; echo $((x))",
+            "for x in 'a[$('r'm -rf /)]'; do ((x)); done",
+            "set -- 'a[$('r'm -rf /)]'; echo $(($1))",
+            "x='$('r'm -rf /)'; y=\"a[$x]\"; echo $((y))",
+            "x='a[`'r'm -rf /`]'; echo ${a:x}",
+            "echo 'a[$('r'm -rf /)]' | { read x; ((x)); }",
+            "read x <<< 'a[$('r'm -rf /)]'; ((x))",
+            "read x <<'E'\na[$(rm -r -v -f /)]\nE\n((x))",
+            "x=\"it's a[\\$('r'm -rf /)]\"",
+            "x=('a[$('r'm -rf /)]')",
+            "case 'a[$('r'm -rf /)]' in x) b;; esac",
+        ],
+        &Risk::High,
+    );
+}
+
+#[test]
+fn a_value_that_runs_by_itself_is_not_low() {
+    assert_not_low(&[
+        "x='$(a)'; : \"${x@P}\"",
+        "((${x@P}))",
+        "a[${x@P}]=1",
+        "PS4='$(a)'; set -x; :",
+        "PS4='\\044(a)'; set -x; :",
+        "export PS1='`a`'",
+        "PS0=\"\\$(a)\"",
+        "PROMPT_COMMAND='rm -r -v -f /'",
+        "PROMPT_COMMAND+=';rm -r -v -f /'",
+        "PROMPT_COMMAND[1]='rm -r -v -f /'",
+        "PROMPT_COMMAND=('rm -r -v -f /')",
+        "declare PROMPT_COMMAND='rm -r -v -f /'",
+        "declare -n x=PROMPT_COMMAND; x='rm -r -v -f /'",
+        "x=PS4; : ${!x:='$(a)'}",
+        ": ${PROMPT_COMMAND:='rm -r -v -f /'}",
+        ": ${PROMPT_COMMAND='rm -r -v -f /'}",
+        "printf -v PROMPT_COMMAND 'rm -r -v -f /'",
+        "read PROMPT_COMMAND <<< 'rm -r -v -f /'",
+        "for PROMPT_COMMAND in 'rm -r -v -f /'; do :; done",
+        "BASH_ENV=<(echo 'rm -r -v -f /') bash -c ls",
+        "BASH_ENV='$(a)' bash -c ls",
+        "BASH_ENV=/dev/stdin bash -c ls < a",
+        "env BASH_ENV=/dev/fd/3 bash -c ls",
+        "ENV=<(echo 'rm -r -v -f /') dash -i",
+        "ENV='`a`' dash -i",
+        "env 'BASH_FUNC_ls%%=() { rm -r -v -f /; }' bash -c ls",
+        "GIT_SSH_COMMAND='rm -r -v -f /' git fetch",
+        "PAGER='rm -r -v -f /' git log",
+        "FCEDIT='rm -r -v -f /' fc",
+    ]);
+}
+
+#[test]
+fn the_standard_input_has_many_names() {
+    for path in [
+        "/dev/stdin",
+        "/dev//stdin",
+        "//dev/./stdin",
+        "/dev/../dev/stdin",
+        "../../dev/stdin",
+        "stdin",
+        "fd/0",
+        "/dev/fd/0",
+        "/proc/self/fd/0",
+        "/proc/self//fd/./0",
+        "/proc/self/task/../fd/0",
+        "/proc/thread-self/fd/0",
+        "/proc/1/task/1/fd/0",
+        "/proc/self/root/dev/stdin",
+    ] {
+        for shell in ["bash", "sh -x", ".", "source"] {
+            assert_both(&[&format!("printf \"'r'm -rf /\" | {shell} {path}")], &Risk::High);
+            assert_both(&[&format!("{shell} {path} < a")], &Risk::Unknown);
+        }
+    }
+    assert_both(
+        &["bash /dev/fd/3", "bash /dev/tty", ". /proc/self/fd/63", "bash /dev/std?n", ". /dev/std?n"],
+        &Risk::Unknown,
+    );
+    assert_both(&["bash /dev/null", "bash fd/a.sh", "bash /dev/shm/a.sh", ". dev/a.sh"], &Risk::Low);
+}
+
+#[test]
+fn builtins_and_shells_that_run_a_text_in_an_option_are_not_low() {
+    assert_not_low(&[
+        "mapfile -C 'rm -r -v -f / #' -c 1 a <<< x",
+        "mapfile -tC 'rm -r -v -f / #' -c1 a <<< x",
+        "readarray -C 'rm -r -v -f / #' a < b",
+        "compgen -C 'rm -r -v -f /'",
+        "compgen -W '$(a)'",
+        "complete -C 'rm -r -v -f /' a",
+        "bind -x '\"\\C-a\": rm -r -v -f /'",
+        "hash -p /bin/rm a; a -r -v -f /",
+        "enable -f ./a b",
+        "fc -s",
+        "echo 'rm -r -v -f /' | at now",
+        "at now <<< 'rm -r -v -f /'",
+        "batch < a",
+        "crontab -",
+        "start-stop-daemon -S -x /bin/rm -- -r -v -f /",
+        "fish -C 'rm -r -v -f /'",
+        "fish --command='rm -r -v -f /'",
+        "fish --init-command 'rm -r -v -f /' a",
+        "tcsh -c 'rm -r -v -f /'",
+        "pwsh -c 'rm -r -v -f /'",
+        "zsh --emulate sh -c 'rm -r -v -f /'",
+        "bash-5.2 -c 'rm -r -v -f /'",
+        "ksh93 -c 'rm -r -v -f /'",
+        "runuser a <<< 'rm -r -v -f /'",
+        "setarch x86_64 <<< 'rm -r -v -f /'",
+        "capsh -- <<< 'rm -r -v -f /'",
+    ]);
+}
+
+#[test]
+fn a_command_in_an_option_of_a_program_is_not_low() {
+    assert_not_low(&[
+        "tar --checkpoint-action=exec='rm -r -v -f /' -cf a b",
+        "tar --checkpoint-act exec='rm -r -v -f /' -cf a b",
+        "tar -cI 'rm -r -v -f /' -f a b",
+        "tar cIf 'rm -r -v -f /' a b",
+        "tar -xf a --to-command='rm -r -v -f /'",
+        "tar -xf a --use-compress-program 'rm -r -v -f /'",
+        "git -c alias.x='!rm -r -v -f /' x",
+        "git -c alias.x='bisect run rm -r -v -f /' x",
+        "git config alias.x '!rm -r -v -f /'",
+        "git -c core.sshCommand='rm -r -v -f /' fetch",
+        "git clone -c core.fsmonitor='rm -r -v -f /' a",
+        "git rebase -x 'rm -r -v -f /' a",
+        "git rebase --exec='rm -r -v -f /' a",
+        "git filter-branch --tree-filter 'rm -r -v -f /'",
+        "git difftool --extcmd 'rm -r -v -f /'",
+        "git clone -u 'rm -r -v -f /' a b",
+        "sed '1e rm -r -v -f /' a",
+        "sed e a",
+        "sed -n '/a/e rm -r -v -f /' b",
+        "sed -e1e\\ a b",
+        "sed 's/a/b/e' c",
+        "sed -e 's|a|b|ge' c",
+        "rsync -ave 'rm -r -v -f /' a b",
+        "rsync --rsh='rm -r -v -f /' a b",
+        "ssh -o ProxyCommand='rm -r -v -f /' a",
+        "ssh -oProxyCommand='rm -r -v -f /' a",
+        "split --filter='rm -r -v -f /' a",
+        "sort --compress-program 'rm -r -v -f /' a",
+        "man -P 'rm -r -v -f /' a",
+        "vim -c '!rm -r -v -f /' a",
+        "gdb -ex 'shell rm -r -v -f /'",
+        "zip a b -T -TT 'rm -r -v -f /'",
+        "nix-shell --run 'rm -r -v -f /'",
+        "npx -c 'rm -r -v -f /'",
+    ]);
+}
+
+#[test]
+fn options_values_and_inputs_without_danger_are_low() {
+    assert_both(
+        &[
+            "bash a.sh < b",
+            "bash a.sh <<< \"yes\"",
+            "sort < a > b",
+            "psql < a.sql",
+            "cat <<A 3<<B\n$x\nA\ny\nB",
+            "while read -r a b; do echo \"$a\"; done < <(ls)",
+            "python3 <<'E'\nx = {'a': [1]}\nprint(f\"{x['a'][0]}\")\nE",
+            "cat > a.md <<'E'\n- [ ] run `cargo test` and $(make)\nE",
+            "awk '{print $(NF-1)}' a",
+            "make CFLAGS='$(BASE) -O2'",
+            "git commit -m 'Quote `$x` in [a] and $(b)'",
+            "jq '.[] | \"\\(.a)\"' b",
+            "PS1='\\u@\\h \\$ '",
+            "PS1=\"(a) $PS1\"",
+            "PS4='+ ${BASH_SOURCE}:${LINENO}: ' bash -x a.sh",
+            "export EDITOR=vim PAGER=cat",
+            "GIT_PAGER=cat git log",
+            "GIT_SEQUENCE_EDITOR='sed -i s/pick/edit/' git rebase -i a",
+            "ENV=prod npm start",
+            "ENV=\"$STAGE\" make deploy",
+            "BASH_ENV=a.sh bash -c ls",
+            "unset PROMPT_COMMAND",
+            "echo ${x@Q} ${x:=1} ${y=2}",
+            "mapfile -t a < b",
+            "compgen -c",
+            "complete -F a b",
+            "bind '\"\\e[A\": history-search-backward'",
+            "hash -r",
+            "fc -l",
+            "crontab -l",
+            "at -l",
+            "fish --version",
+            "fish a.fish",
+            "bash --norc --noprofile a.sh",
+            "zsh a.zsh",
+            "setarch -R ./a b",
+            "capsh --print",
+            "git bisect run make test",
+            "uv run --with a python b.py",
+            "git submodule foreach 'git pull'",
+            "tar czf a.tgz b",
+            "tar -I zstd -xf a",
+            "tar --checkpoint=100 --checkpoint-action=dot -cf a b",
+            "tar -xzf \"$x\" -C \"$y\" --strip-components 1",
+            "git -c user.name='A B' -c color.ui=false log",
+            "git config user.email \"$x\"",
+            "git config --global credential.helper store",
+            "git config core.editor vim",
+            "git push -u origin \"$x\"",
+            "git clean -xdf",
+            "git rebase --exec 'make test' a",
+            "rsync -avz -e 'ssh -p 22' a b",
+            "rsync -ave \"ssh -i $x\" a b",
+            "rsync -av --delete \"$x\" b",
+            "ssh -o StrictHostKeyChecking=no a ls",
+            "sed -n '1,5p' a",
+            "sed -i -e 's/e/x/g' -e '/a b/d' c",
+            "sed 's|see|the|; s/x/e/' a",
+            "sed -E 's/(a)e/\\1/' b",
+            "sort -u a",
+            "vim -c q a",
+        ],
+        &Risk::Low,
+    );
 }
 
 #[test]

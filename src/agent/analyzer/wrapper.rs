@@ -8,15 +8,6 @@ mod table;
 use super::shell::{Gap, Word};
 use table::{Wrapper, has};
 
-/// Options with the source of a shell or a line of words.
-const TEXT_OPTIONS: [(&str, char, &str); 5] = [
-    ("env", 'S', "split-string"),
-    ("flock", 'c', "command"),
-    ("runuser", 'c', "command"),
-    ("script", 'c', "command"),
-    ("su", 'c', "command"),
-];
-
 /// What a wrapper adds to the words of the command that it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Added<'w> {
@@ -60,21 +51,35 @@ pub(super) fn wrapped<'w>(name: &str, arguments: &'w [Word]) -> Option<Wrapped<'
         return executed(arguments);
     }
     let mut options = Options::default();
-    let commands = match Wrapper::of(name) {
+    let wrapper = Wrapper::of(name).map(|wrapper| (wrapper, arguments));
+    let wrapper = wrapper.or_else(|| Wrapper::within(name, arguments));
+    let commands = match wrapper {
         // It only prints where the command is.
         Some(_) if name == "command" && has_option(arguments, &['v', 'V']) => Vec::new(),
-        Some(wrapper) => options.skip(name, wrapper, arguments),
+        Some((wrapper, words)) => options.skip(name, wrapper, words),
         // The first word is a name if a shell takes the next one for the beginning of a command.
         None if name == "coproc" => vec![arguments, arguments.get(1..).unwrap_or_default()],
         None => return None,
     };
+    let wrapper = wrapper.map(|(wrapper, _)| wrapper);
     let first = commands.first().copied().unwrap_or_default();
-    let source = match (name, options.texts.is_empty()) {
-        ("parallel" | "watch", _) => joined(first),
-        ("env", false) => format!("{} {}", options.texts.join(" "), joined(first)),
-        _ => options.texts.join("\n"),
+    let source = if name == "env" && !options.texts.is_empty() {
+        format!("{} {}", options.texts.join(" "), joined(first))
+    } else {
+        // Some run several texts.
+        let words = commands.iter().filter(|_| wrapper.is_some_and(|wrapper| wrapper.joins));
+        options.texts.iter().cloned().chain(words.map(|words| joined(words))).collect::<Vec<_>>().join("\n")
     };
     let source = Some(source).filter(|source| !source.is_empty());
+    let names_user =
+        || arguments.iter().any(|word| word.text.starts_with("-u") || word.text.starts_with("--user"));
+    let runs_input = match wrapper {
+        Some(wrapper) if wrapper.begins_shell => {
+            // A single word may be the operand.
+            commands.is_empty() || (wrapper.may_lack_operands && first.len() == 1 && !names_user())
+        }
+        _ => commands.is_empty() && begins_shell(name, arguments),
+    };
     // The words of such a line are divided by rules that are not those of a shell.
     let is_divided = name == "env" && source.as_ref().is_some_and(|source| source.contains(['\\', '$']));
     let added = match (name, options.mark) {
@@ -83,7 +88,7 @@ pub(super) fn wrapped<'w>(name: &str, arguments: &'w [Word]) -> Option<Wrapped<'
         _ => Added::Nothing,
     };
     Some(Wrapped {
-        runs_input: commands.is_empty() && source.is_none() && begins_shell(name, arguments),
+        runs_input: source.is_none() && runs_input,
         // The input has commands too.
         is_unclear: options.is_unclear || is_divided || name == "parallel",
         commands,
@@ -92,10 +97,11 @@ pub(super) fn wrapped<'w>(name: &str, arguments: &'w [Word]) -> Option<Wrapped<'
     })
 }
 
-/// Returns whether a wrapper without a command begins a shell.
+/// Returns whether the options of a wrapper without a command begin a shell.
 fn begins_shell(name: &str, arguments: &[Word]) -> bool {
     match name {
-        "chroot" | "nsenter" | "runuser" | "script" | "su" | "unshare" => true,
+        // After one of these, bash gets the words.
+        "capsh" => arguments.iter().any(|word| matches!(word.text.as_str(), "--" | "-+" | "==")),
         "doas" | "sudo" => {
             let is_long = |word: &Word| matches!(word.text.as_str(), "--login" | "--shell");
             has_option(arguments, &['i', 's']) || arguments.iter().any(is_long)
@@ -105,7 +111,7 @@ fn begins_shell(name: &str, arguments: &[Word]) -> bool {
 }
 
 /// Returns whether one of the first words has one of these short options.
-fn has_option(words: &[Word], letters: &[char]) -> bool {
+pub(super) fn has_option(words: &[Word], letters: &[char]) -> bool {
     let is_option = |word: &&Word| word.text.starts_with('-');
     words.iter().take_while(is_option).any(|word| !word.text.starts_with("--") && word.text.contains(letters))
 }
@@ -158,13 +164,12 @@ impl<'w> Options<'w> {
                 rest = more.get(usize::from(takes)..).unwrap_or_default();
                 continue;
             }
-            if matches!(name, "doas" | "env" | "sudo") && first.text.contains('=') {
+            if matches!(name, "capsh" | "doas" | "env" | "sudo") && first.text.contains('=') {
                 self.is_unclear |= first.may_be_several() || first.may_be_option();
             } else if operands > 0 {
                 self.is_unclear |= first.may_be_several() || first.may_be_option();
                 operands -= 1;
-                // With one of its options, it has no operand.
-                if name == "runuser" {
+                if wrapper.may_lack_operands {
                     found.push(rest);
                 }
             } else {
@@ -183,17 +188,18 @@ impl<'w> Options<'w> {
     fn read(&mut self, name: &str, wrapper: &Wrapper, (word, next): (&'w Word, Option<&'w Word>)) -> bool {
         let is_value = |gap: &Gap| word.text.starts_with("--") && word.text[..gap.at].contains('=');
         self.is_unclear |= word.may_be_several() || !word.gaps.iter().all(is_value);
-        let text_option = TEXT_OPTIONS.iter().find(|(wrapper, ..)| *wrapper == name);
         if let Some(long) = word.text.strip_prefix("--") {
             let (long, value) =
                 long.split_once('=').map_or((long, None), |(long, value)| (long, Some(value)));
             let takes = value.is_none() && has(wrapper.long_with_word, long);
             let is_known = value.is_some() || long.is_empty() || has(wrapper.long_flags, long);
             self.n_unknown += usize::from(!takes && !is_known);
-            if text_option.is_some_and(|(_, _, option)| option.starts_with(long) && !long.is_empty()) {
+            let mut texts = wrapper.long_texts.split_whitespace();
+            if !long.is_empty() && texts.any(|option| option.starts_with(long)) {
                 self.texts.extend(value.map(str::to_owned).or_else(|| next.map(Word::source)));
             }
-            if name == "xargs" && long == "replace" {
+            // A long option may be cut.
+            if name == "xargs" && !long.is_empty() && "replace".starts_with(long) {
                 self.mark = Some(value.unwrap_or("{}"));
             }
             return takes && self.takes(next);
@@ -201,7 +207,7 @@ impl<'w> Options<'w> {
         for (at, letter) in word.text.char_indices().skip(1) {
             let value = Some(&word.text[at + letter.len_utf8()..]).filter(|value| !value.is_empty());
             let takes = wrapper.with_word.contains(letter);
-            if text_option.is_some_and(|(_, option, _)| *option == letter) {
+            if wrapper.texts.contains(letter) {
                 self.texts.extend(value.map(str::to_owned).or_else(|| next.map(Word::source)));
             }
             if name == "xargs" && matches!(letter, 'I' | 'J' | 'i') {

@@ -151,7 +151,8 @@ impl From<Error> for Failure {
             ErrorClass::Conflict => StatusCode::CONFLICT,
             ErrorClass::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
             ErrorClass::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            ErrorClass::Busy | ErrorClass::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorClass::Busy => return Self::Later(error.to_string()),
+            ErrorClass::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
             ErrorClass::Full => StatusCode::INSUFFICIENT_STORAGE,
             ErrorClass::Unusable | ErrorClass::Failed => return Self::Internal(error.to_string()),
         };
@@ -255,5 +256,30 @@ pub(in crate::server) fn named_as(text: &'static str) -> impl Fn(Failure) -> Fai
     move |failure| match failure {
         Failure::Refused(StatusCode::NOT_FOUND, _) => Failure::not_found(text),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ConversationId;
+
+    #[test]
+    fn damage_is_no_fault_of_the_client_and_a_busy_store_asks_to_wait() {
+        let id = || ConversationId::new("\n").unwrap_err();
+        for (error, status, waits) in [
+            (Error::from(id()), 422, false),
+            (Error::damaged("the id of a conversation")(id()), 500, false),
+            (Error::Busy { waited_ms: 0 }, 503, true),
+            (Error::NoReader, 503, true),
+            (Error::Overloaded { waiting: 1, bytes: 1 }, 503, true),
+            (Error::QueryCancelled, 503, false),
+            (Error::NoRoom { path: "/x".into(), needed: 2, free: 1 }, 507, false),
+        ] {
+            let text = error.to_string();
+            let response = Failure::from(error).into_response();
+            let has_wait = response.headers().contains_key(header::RETRY_AFTER);
+            assert_eq!((response.status().as_u16(), has_wait), (status, waits), "{text}");
+        }
     }
 }

@@ -23,6 +23,9 @@ pub(in crate::store) fn translate(error: rusqlite::Error, doing: &'static str) -
     {
         return Error::Corrupt { what: what.to_owned() };
     }
+    if is_busy(&error) {
+        return Error::Busy { waited_ms: 0 };
+    }
     let code = error.sqlite_error().map(|inner| inner.extended_code);
     match code {
         Some(code) if code & 0xff == ffi::SQLITE_FULL => Error::DiskFull { doing, source: error.into() },
@@ -187,6 +190,30 @@ pub(in crate::store) fn is_fatal(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorClass;
+
+    #[test]
+    fn each_code_of_the_engine_has_the_class_of_what_it_means() {
+        for (code, class, damaged) in [
+            (ffi::SQLITE_BUSY, ErrorClass::Busy, false),
+            (ffi::SQLITE_BUSY_RECOVERY, ErrorClass::Busy, false),
+            (ffi::SQLITE_BUSY_SNAPSHOT, ErrorClass::Busy, false),
+            (ffi::SQLITE_LOCKED, ErrorClass::Busy, false),
+            (ffi::SQLITE_LOCKED_SHAREDCACHE, ErrorClass::Busy, false),
+            (ffi::SQLITE_FULL, ErrorClass::Full, false),
+            (ffi::SQLITE_IOERR_WRITE, ErrorClass::Full, false),
+            (ffi::SQLITE_IOERR_READ, ErrorClass::Failed, false),
+            (ffi::SQLITE_NOMEM, ErrorClass::Failed, false),
+            (ffi::SQLITE_CORRUPT, ErrorClass::Failed, true),
+            (ffi::SQLITE_CORRUPT_INDEX, ErrorClass::Failed, true),
+            (ffi::SQLITE_NOTADB, ErrorClass::Failed, true),
+            (ffi::SQLITE_ERROR, ErrorClass::Failed, true),
+        ] {
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            let error = translate(error, "testing");
+            assert_eq!((error.class(), is_damage(&error)), (class, damaged), "{code}: {error}");
+        }
+    }
 
     #[test]
     fn an_unreadable_page_is_no_damage_but_a_wrong_page_is() {

@@ -12,7 +12,7 @@ use super::place::{self, Place};
 use crate::error::{Error, Result};
 use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, set_up};
 use crate::store::derived::schema;
-use crate::store::engine::{Doing as _, heap, is_busy, transaction, translate};
+use crate::store::engine::{Doing as _, heap, transaction, translate};
 use crate::store::options::{Actor, Durability, Options};
 use crate::store::table::log;
 
@@ -43,7 +43,7 @@ pub(in crate::store) fn open_or_upgrade(
     let began = Instant::now();
     loop {
         match try_open_writer(place, options) {
-            Err(Error::Storage { source, .. }) if source.downcast_ref().is_some_and(is_busy) => {
+            Err(Error::Busy { .. }) => {
                 // Another process is creating or upgrading the file right now.
                 if began.elapsed() >= options.busy_timeout {
                     return Err(transaction::busy(began));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence};
 use crate::redact::finder::VALUE_BYTES_MIN;
 use crate::redact::{self, Finder, Spot, Wanted};
@@ -188,7 +188,8 @@ fn next(db: &Connection, after: i64, only: Option<&ConversationId>) -> Result<Op
     let mut rows = statement.query((after, only.map(ConversationId::as_str))).doing(doing)?;
     let Some(row) = rows.next().doing(doing)? else { return Ok(None) };
     let id: String = row.get(1).doing(doing)?;
-    Ok(Some((row.get(0).doing(doing)?, ConversationId::new(&id)?)))
+    let conversation = ConversationId::new(&id).map_err(Error::damaged("the id of a conversation"))?;
+    Ok(Some((row.get(0).doing(doing)?, conversation)))
 }
 
 /// Collects the places of what was found.

@@ -322,7 +322,8 @@ impl Store {
                     statement.query_row(params![key, engine::place(sequence.0)], |row| row.get(0)).optional()
                 })
                 .doing("reading an event's id")?;
-            Ok(EventId::new(found.ok_or_else(|| log::not_found(conversation, &sequence.0.to_string()))?)?)
+            let found = found.ok_or_else(|| log::not_found(conversation, &sequence.0.to_string()))?;
+            EventId::new(found).map_err(Error::damaged("the id of an event"))
         })
     }
 
@@ -336,7 +337,7 @@ impl Store {
             ids_with_prefix(db, IDS_LIKE, Some(key), prefix)
         })?;
         let found = only(prefix, ids)?.ok_or_else(|| log::not_found(conversation, prefix))?;
-        Ok(EventId::new(found)?)
+        EventId::new(found).map_err(Error::damaged("the id of an event"))
     }
 
     /// Calls `visit` with every event from `from` on, in order, until it returns `false`.

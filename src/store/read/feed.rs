@@ -189,7 +189,9 @@ impl Store {
                     let events = rows.doing(doing)?.map(|row| {
                         let (id, event) = row.doing(doing)?;
                         let event = payloads.whole(event)?;
-                        Ok(FeedEvent { conversation: ConversationId::new(&id)?, event })
+                        let conversation =
+                            ConversationId::new(&id).map_err(Error::damaged("the id of a conversation"))?;
+                        Ok(FeedEvent { conversation, event })
                     });
                     let (events, is_all) = admitted(events, limit, admits)?;
                     let last = events.last().map_or(*after, |last| last.event.position);

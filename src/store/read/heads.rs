@@ -194,7 +194,7 @@ fn heads(db: &Connection) -> Result<Vec<ChainHead>> {
         })
         .doing(DOING)?;
     let head = |(key, id, events, hash): (i64, String, i64, [u8; 32])| {
-        let conversation = ConversationId::new(&id)?;
+        let conversation = ConversationId::new(&id).map_err(Error::damaged("the id of a conversation"))?;
         let changes = Some(change::end(db, key)?);
         Ok(ChainHead { conversation, events: events.cast_unsigned(), hash: Digest(hash), changes })
     };

@@ -279,7 +279,9 @@ impl Store {
                 .and_then(|mut statement| statement.query_map([key], |row| row.get(0))?.collect())
                 .doing("listing sub-agents")
         })?;
-        ids.iter().map(|id| Ok(ConversationId::new(id)?)).collect()
+        ids.iter()
+            .map(|id| ConversationId::new(id).map_err(Error::damaged("the id of a conversation")))
+            .collect()
     }
 
     /// Returns the only conversation whose id is `prefix` or begins with it. The dashes of a UUID may be left out.
@@ -295,7 +297,7 @@ impl Store {
         }
         let found = events::only(prefix, ids)?
             .ok_or_else(|| Error::UnknownConversation { conversation: prefix.to_owned() })?;
-        Ok(ConversationId::new(&found)?)
+        ConversationId::new(&found).map_err(Error::damaged("the id of a conversation"))
     }
 }
 

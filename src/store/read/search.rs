@@ -139,10 +139,14 @@ fn find(
     let mut hits = Vec::new();
     let mut payloads = Payloads::new(db);
     while let Some(row) = rows.next().doing(doing)? {
-        let kind: String = row.get(3).doing(doing)?;
         let position: i64 = row.get(0).doing(doing)?;
-        let payload = payloads.payload(position, log::text(row, 5).doing(doing)?)?;
-        let text = Line::read(&kind, &Object::of(&payload)).to_text();
+        // An event that cannot be read any more is left out. `verify` reports it.
+        let (Ok(kind), Ok(stored)) = (log::text(row, 3), log::text(row, 5)) else { continue };
+        let payload = match payloads.payload(position, stored) {
+            Err(error) if engine::is_damage(&error) => continue,
+            payload => payload?,
+        };
+        let text = Line::read(kind, &Object::of(&payload)).to_text();
         if !query.literals.is_empty() {
             // The index has no punctuation, so the text itself is searched.
             let lower = text.to_lowercase();
@@ -153,12 +157,13 @@ fn find(
         let (snippet, marks) = snippet(&text, words);
         let conversation: String = row.get(6).doing(doing)?;
         hits.push(Hit {
-            conversation: ConversationId::new(&conversation)?,
+            conversation: ConversationId::new(&conversation)
+                .map_err(Error::damaged("the id of a conversation"))?,
             sequence: Sequence(row.get::<_, i64>(1).doing(doing)?.cast_unsigned()),
             position: Position(position.cast_unsigned()),
-            event_id: row.get(2).doing(doing)?,
-            kind,
-            timestamp: row.get(4).doing(doing)?,
+            event_id: catalogue::text(row, 2).doing(doing)?.unwrap_or_default(),
+            kind: kind.to_owned(),
+            timestamp: catalogue::text(row, 4).doing(doing)?,
             snippet,
             marks,
         });

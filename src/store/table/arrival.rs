@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 
 use super::catalogue;
 use super::change::{self, Subject};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
 use crate::store::engine::Doing as _;
@@ -81,7 +81,8 @@ impl Store {
         })?;
         rows.into_iter()
             .map(|(id, source, began_at)| {
-                let conversation = ConversationId::new(&id)?;
+                let conversation =
+                    ConversationId::new(&id).map_err(Error::damaged("the id of a conversation"))?;
                 Ok(Unfinished { conversation, source, began_at: Timestamp(began_at) })
             })
             .collect()

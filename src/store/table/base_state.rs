@@ -390,7 +390,7 @@ fn document_at(db: &Connection, key: i64, version: i64) -> Result<BaseDocument> 
     Ok(if changes.is_empty() { document } else { document.with(&changes) })
 }
 
-/// Returns the error for a stored document that is none. It is damage: the caller's own documents are checked before.
+/// Returns the error for a stored document that cannot be read. It is damage: a caller's documents are checked before.
 fn unreadable(db: &Connection, key: i64, error: &BaseStateError) -> Error {
     let conversation =
         catalogue::id(db, key).unwrap_or_else(|_| format!("the conversation with the key {key}"));

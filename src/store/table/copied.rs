@@ -15,15 +15,23 @@ const MARK: &str = "… sha256:";
 /// The number of bytes of a long text that are shown.
 const BEGINNING_BYTES_MAX: usize = COPY_BYTES_MAX - MARK.len() - 64;
 
-/// Returns `text`, or its beginning and its SHA-256 if it is longer than [`COPY_BYTES_MAX`].
+/// Returns `text`, or its beginning and its SHA-256 if it is longer than [`COPY_BYTES_MAX`] or looks like such a
+/// result.
 ///
 /// Different texts stay different, so that a column that is a key or a group never merges two of them.
 pub(in crate::store) fn text(text: &str) -> Cow<'_, str> {
-    if text.len() <= COPY_BYTES_MAX {
+    if text.len() <= COPY_BYTES_MAX && !looks_cut(text) {
         return Cow::Borrowed(text);
     }
     let beginning = &text[..text.floor_char_boundary(BEGINNING_BYTES_MAX)];
     Cow::Owned(format!("{beginning}{MARK}{}", Digest::of(text.as_bytes()).to_hex()))
+}
+
+/// Returns whether a text ends as the result for a long text does. A foreign file may contain such a text.
+fn looks_cut(text: &str) -> bool {
+    text.rsplit_once(MARK).is_some_and(|(_, digest)| {
+        digest.len() == 64 && digest.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
 }
 
 /// Returns the status that the catalogue shows for the field `execution_status` of a base state.
@@ -48,7 +56,26 @@ mod tests {
                 assert_eq!(shown == whole, whole.len() <= COPY_BYTES_MAX, "{character} {bytes}");
                 let other = format!("{whole}y");
                 assert_ne!(shown, text(&other), "{character} {bytes}");
+                // What is shown of a long text can be a text itself. Then it is shown as another one.
+                if shown != whole {
+                    let (again, thrice) = (text(&shown).into_owned(), text(&text(&shown)).into_owned());
+                    assert!(again.len() <= COPY_BYTES_MAX && thrice.len() <= COPY_BYTES_MAX);
+                    assert!(again != shown && thrice != again && thrice != shown, "{character} {bytes}");
+                }
             }
+        }
+    }
+
+    #[test]
+    fn a_short_text_that_looks_like_a_cut_one_is_shown_as_another_text() {
+        let digest = Digest::of(b"a text").to_hex();
+        for beginning in ["", "x", "two words"] {
+            let looks_cut = format!("{beginning}{MARK}{digest}");
+            assert_ne!(text(&looks_cut), looks_cut);
+            assert_ne!(text(&looks_cut), text(&format!("{looks_cut}0")));
+        }
+        for harmless in [MARK.to_owned(), digest.clone(), format!("{MARK}{digest} "), format!("x{digest}")] {
+            assert_eq!(text(&harmless), harmless);
         }
     }
 

@@ -17,6 +17,9 @@ use crate::event::NewEvent;
 use crate::ids::{EventId, Position, Sequence, Timestamp};
 use crate::store::engine::{Doing as _, is_known_id};
 
+/// No log reaches a larger position. Programs that read numbers of JSON as floats still read it exactly.
+pub(in crate::store) const POSITION_MAX: i64 = (1 << 53) - 1;
+
 const INSERT: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
      parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, payload) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";

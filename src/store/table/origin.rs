@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::catalogue;
 use super::change::{self, Subject};
 use super::kept::{Edit, Kept, Part};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Sequence, Timestamp};
 use crate::store::Store;
 use crate::store::engine::Doing as _;
@@ -271,7 +271,9 @@ impl Store {
                 .and_then(|mut statement| statement.query_map([folder], |row| row.get(0))?.collect())
                 .doing("looking for a folder")
         })?;
-        ids.iter().map(|id| Ok(ConversationId::new(id)?)).collect()
+        ids.iter()
+            .map(|id| ConversationId::new(id).map_err(Error::damaged("the id of a conversation")))
+            .collect()
     }
 
     /// Returns the stored file names of the events from `first` to `last`, by sequence. An event without one has the

@@ -3,9 +3,7 @@
 use rusqlite::Connection;
 
 use super::catalogue;
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::Store;
 use crate::store::engine::Doing as _;
@@ -36,7 +34,7 @@ pub(in crate::store) fn related(db: &Connection, key: i64) -> Result<Vec<Convers
         .prepare_cached(RELATED)
         .and_then(|mut statement| statement.query_map([key], |row| row.get(0))?.collect())
         .doing("listing related conversations")?;
-    ids.iter().map(|id| Ok(ConversationId::new(id)?)).collect()
+    ids.iter().map(|id| ConversationId::new(id).map_err(Error::damaged("the id of a conversation"))).collect()
 }
 
 /// Returns the conversations of its sub-agents.

@@ -3,13 +3,16 @@
 //! This module knows tables, columns and values, but not their meaning. It opens a file read-only and reads only
 //! plain tables (no views, no virtual tables). It runs nothing that the file's schema defines.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use crate::error::{Error, Result};
+use crate::untrusted;
 
 const TABLES: &str = "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' \
      ESCAPE '\\' AND sql IS NOT NULL AND rootpage > 0 ORDER BY rowid";
@@ -29,8 +32,95 @@ const ROW_BYTES_MAX: i32 = 1 << 30;
 pub(crate) struct ForeignDatabase {
     db: Connection,
     path: PathBuf,
-    /// The file's size and modification time when it was opened, if it is read without locks. Otherwise `None`.
-    unlocked: Option<(u64, Option<std::time::SystemTime>)>,
+    /// The files that are read without locks, as they were when the database was opened.
+    unlocked: Vec<Seen>,
+}
+
+/// A file, with its size and its modification time.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    path: PathBuf,
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Seen {
+    fn now(path: &Path) -> Result<Self> {
+        let metadata = std::fs::metadata(path).map_err(Error::io("reading", path))?;
+        Ok(Self { path: path.to_owned(), bytes: metadata.len(), modified: metadata.modified().ok() })
+    }
+}
+
+/// How a file is read without writing to it or to its folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// No other file is read.
+    Alone,
+    /// With the write-ahead log that a program has left. The index of the log is in memory, because the engine would
+    /// create it as a file, and there are no locks, because they would be in that file.
+    WithLog,
+    /// With the write-ahead log and its index, which a program may have open.
+    WithLogAndIndex,
+    /// With the rollback journal of a program that may have the file open.
+    WithJournal,
+}
+
+#[cfg(windows)]
+const WITHOUT_LOCKS: &str = "mode=ro&vfs=win32-none";
+#[cfg(not(windows))]
+const WITHOUT_LOCKS: &str = "mode=ro&vfs=unix-none";
+
+impl Access {
+    /// Decides by the files beside `path`. Refuses other things than files there, because the engine would open them.
+    fn of(path: &Path) -> Result<Self> {
+        let (file, metadata) = untrusted::open(path).map_err(Error::io("reading", path))?;
+        let mut header = Vec::new();
+        file.take(20).read_to_end(&mut header).map_err(Error::io("reading", path))?;
+        let has = |ending: &str| {
+            let path = beside(path, ending);
+            untrusted::is_file(&path).map_err(Error::io("reading", path))
+        };
+        let (log, index, journal) = (has(LOG)?, has("-shm")?, has("-journal")?);
+        // The format of the file, as byte 19 has it: with this one, the engine creates a log unless there is one.
+        let keeps_log = header.get(19) == Some(&2);
+        Ok(match (log, index) {
+            // The engine would delete the log of an empty file.
+            _ if metadata.len() == 0 => Self::Alone,
+            (true, false) => Self::WithLog,
+            (true, true) => Self::WithLogAndIndex,
+            (false, _) if journal && !keeps_log => Self::WithJournal,
+            (false, _) => Self::Alone,
+        })
+    }
+
+    /// Returns the parameters of the file's URI.
+    fn parameters(self) -> &'static str {
+        match self {
+            Self::Alone => "immutable=1",
+            Self::WithLog => WITHOUT_LOCKS,
+            Self::WithLogAndIndex => "mode=ro&readonly_shm=1",
+            Self::WithJournal => "mode=ro",
+        }
+    }
+
+    /// Returns the files that are read without locks.
+    fn unlocked(self, path: &Path) -> Result<Vec<Seen>> {
+        match self {
+            Self::Alone => Ok(vec![Seen::now(path)?]),
+            Self::WithLog => Ok(vec![Seen::now(path)?, Seen::now(&beside(path, LOG))?]),
+            Self::WithLogAndIndex | Self::WithJournal => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The ending of a write-ahead log.
+const LOG: &str = "-wal";
+
+/// Returns the path of a file that belongs to a database.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 /// One table of such a file.
@@ -56,24 +146,17 @@ pub(crate) enum ForeignValue {
 impl ForeignDatabase {
     /// Opens the file.
     ///
-    /// If no program has the file open (no `-wal` or `-journal` file beside it), it is read without locks: opening a
-    /// file in WAL mode in the normal way would create files beside it. [`Self::finish`] then checks whether the
-    /// file was written meanwhile.
+    /// If no program has the file open, it is read without locks: opening a file in WAL mode in the normal way would
+    /// create files beside it. [`Self::finish`] then checks whether the file was written meanwhile.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file is not a database or cannot be read without writing to it. The other methods
-    /// return the same error.
+    /// [`Error::Io`] if the file is not a database, if it or a file that belongs to it is a pipe or a device, or if it
+    /// cannot be read without writing to it. The other methods return the same error.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let before = size_and_mtime(path)?;
-        let has_sibling = |ending: &str| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(ending);
-            PathBuf::from(name).exists()
-        };
-        let unlocked = (!has_sibling("-wal") && !has_sibling("-journal")).then_some(before);
+        let access = Access::of(path)?;
+        let unlocked = access.unlocked(path)?;
         let absolute = std::path::absolute(path).map_err(Error::io("reading", path))?;
-        let mode = if unlocked.is_some() { "immutable=1" } else { "mode=ro" };
-        let uri = format!("file:{}?{mode}", escaped(&absolute.to_string_lossy()));
+        let uri = format!("file:{}?{}", escaped(&absolute.to_string_lossy()), access.parameters());
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let fail = failed("reading", path);
@@ -84,12 +167,17 @@ impl ForeignDatabase {
             (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
             (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
             (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+            (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
         ] {
             db.set_db_config(config, on).map_err(&fail)?;
         }
         db.set_limit(rusqlite::limits::Limit::SQLITE_LIMIT_LENGTH, ROW_BYTES_MAX).map_err(&fail)?;
         db.execute_batch("PRAGMA cell_size_check = ON; PRAGMA query_only = ON; PRAGMA mmap_size = 0")
             .map_err(&fail)?;
+        if access == Access::WithLog {
+            // Then the index of the log is in memory.
+            db.execute_batch("PRAGMA locking_mode = EXCLUSIVE").map_err(&fail)?;
+        }
         // Everything is read from one snapshot.
         db.execute_batch("BEGIN").map_err(&fail)?;
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(&fail)?;
@@ -193,12 +281,13 @@ impl ForeignDatabase {
     /// # Errors
     /// [`Error::Io`] if the file was written while it was read without locks.
     pub(crate) fn finish(self) -> Result<()> {
-        let Some(before) = self.unlocked else { return Ok(()) };
-        if size_and_mtime(&self.path)? == before {
-            return Ok(());
+        for seen in &self.unlocked {
+            if Seen::now(&seen.path)? != *seen {
+                let source = std::io::Error::other("the file changed while it was read; import it again");
+                return Err(Error::Io { doing: "reading", path: self.path, source });
+            }
         }
-        let source = std::io::Error::other("the file changed while it was read; import it again");
-        Err(Error::Io { doing: "reading", path: self.path, source })
+        Ok(())
     }
 }
 
@@ -299,9 +388,4 @@ fn quoted(name: &str) -> String {
 /// Escapes a path for use in a URI.
 fn escaped(path: &str) -> String {
     path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
-}
-
-fn size_and_mtime(path: &Path) -> Result<(u64, Option<std::time::SystemTime>)> {
-    let metadata = std::fs::metadata(path).map_err(Error::io("reading", path))?;
-    Ok((metadata.len(), metadata.modified().ok()))
 }

@@ -71,6 +71,8 @@ pub(crate) struct Surroundings {
     pub origin: Origin,
     pub base_state: Option<BaseDocument>,
     pub files: Vec<ArrivingFile>,
+    /// The paths of stored files that stay, although the source does not have them any more.
+    pub kept: HashSet<String>,
     pub problems: Vec<Problem>,
     pub title: Option<String>,
     pub tags: Option<String>,
@@ -183,7 +185,7 @@ impl Store {
                 base_state::replace(db, &entry, document, now)?;
             }
             change::replaced(db, entry.key, &[Subject::Attachment], || {
-                attach_all(db, entry.key, &around.files)
+                attach_all(db, entry.key, &around.files, &around.kept)
             })?;
             origin::save_problems(db, entry.key, &around.problems, now)?;
             if let Some(LogCopy { format, head }) = &around.copy {
@@ -214,11 +216,14 @@ impl Store {
     }
 }
 
-/// Replaces all attachments of a conversation by these files. A redacted attachment stays as it is if the new file
-/// equals the file before redaction.
-fn attach_all(db: &Connection, key: i64, files: &[ArrivingFile]) -> Result<()> {
+/// Replaces all attachments of a conversation by these files, except those whose paths are in `kept`. A redacted
+/// attachment stays as it is if the new file equals the file before redaction.
+fn attach_all(db: &Connection, key: i64, files: &[ArrivingFile], kept: &HashSet<String>) -> Result<()> {
     let mut redacted = HashSet::new();
     for stored in attachment::list(db, key)? {
+        if kept.contains(&stored.path) {
+            continue;
+        }
         let is_original =
             |file: &&ArrivingFile| file.path == stored.path && stored.redacted_from.contains(&file.digest);
         match files.iter().find(is_original) {

@@ -3,7 +3,7 @@
 //! A row is identified by its table, its number and the digest of its values. If a row was deleted or replaced in the
 //! database, the imported row stays as it was. The replacement is added after it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use super::importer::{self, ForeignImporter, Others, Records, Rows, has};
@@ -24,22 +24,28 @@ pub(super) const SCHEMA: &str = "sqlite_schema";
 /// The number of stored rows that are compared with a file to decide whether they came from it.
 const SHARED_ROWS: usize = 50;
 
-/// Returns the conversations of a database, each with its format and key. Empty for a database of another program.
+/// Returns the conversations of a database in the wanted formats, each with its format and key. Empty for a database
+/// of another program.
 ///
 /// # Errors
 /// [`Error::Io`] if the database cannot be read.
-pub(in crate::transfer) fn conversations(path: &Path) -> Result<Vec<(ForeignFormat, String)>> {
+pub(in crate::transfer) fn conversations(
+    path: &Path,
+    is_wanted: impl Fn(ForeignFormat) -> bool,
+) -> Result<Vec<(ForeignFormat, String)>> {
     let db = ForeignDatabase::open(path)?;
     let tables = db.tables()?;
     let mut found = Vec::new();
-    for importer in importer::all() {
+    for importer in importer::all().filter(|importer| is_wanted(importer.format)) {
         let Records::Rows(rows) = &importer.records else { continue };
-        let mut keys: Vec<String> = Vec::new();
+        let mut seen = HashSet::new();
         for table in tables.iter().filter(|table| rows.names_conversations(table)) {
-            let more = db.keys(table, rows.key)?;
-            keys.extend(more.into_iter().filter(|key| !keys.contains(key)).collect::<Vec<_>>());
+            for key in db.keys(table, rows.key)? {
+                if seen.insert(key.clone()) {
+                    found.push((importer.format, key));
+                }
+            }
         }
-        found.extend(keys.into_iter().map(|key| (importer.format, key)));
     }
     db.finish()?;
     Ok(found)
@@ -154,7 +160,7 @@ impl Session<'_> {
                 let source = std::io::Error::other("a row is larger than an event may be");
                 return Err(Error::Io { doing: "reading", path: path.into(), source });
             }
-            intake.count(&arriving, &translation);
+            intake.count(&arriving, &translation.when_stored(encoded.is_unread));
             intake.take(encoded)
         };
         take(SCHEMA, 0, &schema)?;
@@ -178,6 +184,7 @@ impl Session<'_> {
             counts,
             problems,
             files: Vec::new(),
+            logs: HashSet::new(),
             about: translator.about(self.key),
             container: Some(Container { file: self.name.to_owned(), glue: None }),
         })
@@ -196,11 +203,13 @@ impl Session<'_> {
         let mut kept = Kept::new(store, id, exists);
         while let Some(record) = kept.next()? {
             intake.counts.events += record.events;
+            intake.tell_again(record.problems);
+            let is_unread = record.is_unread;
             let Some(Place { table: Some(table), place, digest, record }) = record.place else { continue };
             if let Some(Record::Json(json)) = record {
                 let arriving = self.arriving(Some(&table), place, &json, digest);
                 let translation = self.translate(translator, &arriving, Raw::checked(&json));
-                intake.count(&arriving, &translation);
+                intake.count(&arriving, &translation.when_stored(is_unread));
             }
             known.insert((table, place, digest), ());
         }

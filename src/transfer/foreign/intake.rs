@@ -9,10 +9,8 @@ use crate::event::foreign::ForeignFormat;
 use crate::ids::ConversationId;
 use crate::store::{Arrival, Door, Problem, Store};
 use crate::transfer::intake::{CHUNK_BYTES, CHUNK_EVENTS};
+use crate::transfer::problems::Problems;
 use crate::transfer::{bounds, folder};
-
-/// The number of problems of one conversation that are listed one by one.
-const PROBLEMS_MAX: usize = 100;
 
 /// Stores the events of one conversation's records.
 pub(super) struct Intake<'a> {
@@ -24,9 +22,7 @@ pub(super) struct Intake<'a> {
     chunk: Vec<Arrival>,
     chunk_bytes: usize,
     pub counts: Counts,
-    pub problems: Vec<Problem>,
-    /// The number of problems that are not listed.
-    unlisted: u64,
+    problems: Problems,
 }
 
 /// The counts of one import.
@@ -54,8 +50,7 @@ impl<'a> Intake<'a> {
             chunk: Vec::new(),
             chunk_bytes: 0,
             counts: Counts::default(),
-            problems: Vec::new(),
-            unlisted: 0,
+            problems: Problems::default(),
         }
     }
 
@@ -77,19 +72,19 @@ impl<'a> Intake<'a> {
 
     /// Adds a problem.
     pub(super) fn tell(&mut self, path: String, problem: String, action: String) {
-        if self.problems.len() < PROBLEMS_MAX {
-            self.problems.push(Problem { path, problem, action });
-        } else {
-            self.unlisted += 1;
-        }
+        self.problems.add(Problem { path, problem, action });
+    }
+
+    /// Adds the problems with the events of a stored record, which an import of the whole log would find too.
+    pub(super) fn tell_again(&mut self, problems: Vec<Problem>) {
+        self.problems.extend(problems);
     }
 
     /// Adds the events of a new record. They are never split between two transactions.
     pub(super) fn take(&mut self, encoded: Encoded) -> Result<()> {
         for event in encoded.events {
-            if let Some(Problem { path, problem, action }) = bounds::of_event(event.id().as_str(), &event) {
-                self.tell(path, problem, action);
-            }
+            let kind = &event.envelope().kind;
+            self.problems.extend(bounds::of_event(event.id().as_str(), kind, event.payload()));
             self.chunk_bytes += event.payload().len();
             self.chunk.push(Arrival { event, file: None });
         }
@@ -126,15 +121,7 @@ impl<'a> Intake<'a> {
 
     /// Returns the counts and the problems.
     pub(super) fn finish(self) -> (Counts, Vec<Problem>) {
-        let mut problems = self.problems;
-        if self.unlisted > 0 {
-            problems.push(Problem {
-                path: String::new(),
-                problem: format!("{} more records are not as they should be", self.unlisted),
-                action: "kept as they are".into(),
-            });
-        }
-        (self.counts, problems)
+        (self.counts, self.problems.finish())
     }
 }
 

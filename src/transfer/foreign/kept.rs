@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use crate::chain::Digest;
 use crate::error::Result;
-use crate::event::foreign::{Provenance, Record};
+use crate::event::foreign::{ForeignFormat, Provenance, Record};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::json::Object;
-use crate::store::{Store, StoredEvent};
+use crate::store::{Problem, Store, StoredEvent};
+use crate::transfer::bounds;
 use crate::transfer::pages::Pages;
 
 /// A stored record.
@@ -18,6 +19,10 @@ pub(super) struct KeptRecord {
     pub sequence: Sequence,
     /// The number of its events.
     pub events: u64,
+    /// Whether it is an event of a kind of its own.
+    pub is_unread: bool,
+    /// The problems with texts of its events.
+    pub problems: Vec<Problem>,
     /// The place of the record in its file. `None` if a redaction removed it from the event.
     pub place: Option<Place>,
 }
@@ -53,15 +58,23 @@ impl<'a> Kept<'a> {
             digest: provenance.digest,
             record: provenance.record.map(owned),
         });
-        let mut kept = KeptRecord { id: first.id, sequence: first.sequence, events: 1, place };
+        let is_unread = ForeignFormat::of_kind(&first.kind).is_some();
+        let problems = problem(&first).into_iter().collect();
+        let (id, sequence) = (first.id, first.sequence);
+        let mut kept = KeptRecord { id, sequence, events: 1, is_unread, problems, place };
         while let Some(further) = self.events.peek()?
             && is_further(further)
         {
+            kept.problems.extend(problem(further));
             self.events.next()?;
             kept.events += 1;
         }
         Ok(Some(kept))
     }
+}
+
+fn problem(event: &StoredEvent) -> Option<Problem> {
+    bounds::of_event(event.id.as_str(), &event.kind, &event.payload)
 }
 
 /// Returns whether an event belongs to the same record as the event before it.

@@ -34,14 +34,16 @@ use std::path::Path;
 use crate::error::Result;
 use crate::event::foreign::ForeignFormat;
 use crate::ids::{CONVERSATION_ID_BYTES_MAX, ConversationId, Sequence};
-use crate::store::{ArrivingFile, Container, LogCopy, Origin, Problem, Store, Surroundings, TITLE_BYTES_MAX};
+use crate::store::{
+    ArrivingFile, Attachment, Container, LogCopy, Origin, Problem, Store, Surroundings, TITLE_BYTES_MAX,
+};
 use database::Session;
 use importer::Records;
 use intake::Counts;
 use session_file::SessionFile;
 use translation::About;
 
-use super::compare::{CHANGED_FILES, CONFLICT, changed_file, changed_files};
+use super::compare::{CONFLICT, Losses, changed_files};
 use super::discover::Found;
 use super::folder;
 use super::report::{ImportOptions, ImportReport, ImportStatus};
@@ -51,6 +53,8 @@ struct Arrived {
     counts: Counts,
     problems: Vec<Problem>,
     files: Vec<ArrivingFile>,
+    /// The paths of files beside the log that are conversations of their own.
+    logs: HashSet<String>,
     about: About,
     container: Option<Container>,
 }
@@ -178,7 +182,8 @@ fn settle(
     let Counts { events, added, added_bytes, records, unread } = arrived.counts.clone();
     report = ImportReport { events, added, added_bytes, records, unread, ..report };
     arrived.problems.splice(0..0, std::mem::take(&mut report.problems));
-    let around = surroundings(store, id, log, arrived)?;
+    let logs = std::mem::take(&mut arrived.logs);
+    let mut around = surroundings(store, id, log, arrived)?;
     report.problems.clone_from(&around.problems);
     let before = match stored_format(store, id)? {
         Some(_) => store.origin(id)?,
@@ -190,30 +195,34 @@ fn settle(
         report.status = if whole { ImportStatus::Imported } else { ImportStatus::Partial };
         return Ok(report);
     };
-    let mut replaced = Vec::new();
-    if report.added == 0 && !store.is_unfinished(id)? {
-        let changed = changed_files(store, id, &around.files)?;
-        if changed.is_empty() && before.container == around.origin.container {
-            report.status = ImportStatus::Unchanged;
-            return Ok(report);
-        }
-        replaced = replaced_beside(store, id, &log.found.folder, changed)?;
-        if !replaced.is_empty() && !options.accept_changed_files {
-            report.problems.extend(replaced.into_iter().map(changed_file));
-            return Ok(report);
-        }
+    let brings_nothing = report.added == 0 && !store.is_unfinished(id)?;
+    if brings_nothing
+        && changed_files(store, id, &around.files)?.is_empty()
+        && before.container == around.origin.container
+    {
+        report.status = ImportStatus::Unchanged;
+        return Ok(report);
     }
-    store.finish_import(id, &around)?;
-    if !replaced.is_empty() {
-        store.note_acceptance(id, CHANGED_FILES)?;
+    // A part of the log that is kept as a file changes when the log grows. A file that was kept before anything of a
+    // log was in it is a conversation of its own now.
+    let is_taken = |stored: &Attachment, _: Option<&ArrivingFile>| {
+        let after_name = stored.path.strip_prefix(&log.found.folder);
+        after_name.is_some_and(|rest| rest.starts_with('.')) || logs.contains(&stored.path)
+    };
+    let losses = Losses::of(store, id, &around.files, &is_taken)?;
+    if brings_nothing && !losses.is_empty() && !options.accept_changed_files {
+        report.problems.extend(losses.into_refusals());
+        return Ok(report);
     }
+    losses.settle(store, id, options, &mut around)?;
+    report.problems = around.problems;
     report.status = ImportStatus::Updated;
     Ok(report)
 }
 
 /// Returns the data beside the events.
 fn surroundings(store: &Store, id: &ConversationId, log: &Log<'_>, arrived: Arrived) -> Result<Surroundings> {
-    let Arrived { counts, mut problems, files, about, container } = arrived;
+    let Arrived { counts, mut problems, files, about, container, .. } = arrived;
     let mut bounded = |text: Option<String>, what: &str, max: usize, action: &str| {
         text.filter(|text| {
             let fits = text.len() <= max;
@@ -244,6 +253,7 @@ fn surroundings(store: &Store, id: &ConversationId, log: &Log<'_>, arrived: Arri
         },
         base_state: None,
         files,
+        kept: HashSet::new(),
         problems,
         title,
         tags: None,
@@ -252,21 +262,6 @@ fn surroundings(store: &Store, id: &ConversationId, log: &Log<'_>, arrived: Arri
         forked_from: forked_from.map(|from| (from, None)),
         copy: Some(LogCopy { format: log.format.as_str(), head: about.head }),
     })
-}
-
-/// Returns the changed files whose stored content would be lost: they lie beside the log, and are missing now or have
-/// another content. A new file is not among them. A part of the log that is kept as a file is not either, because it
-/// changes when the log grows.
-fn replaced_beside(
-    store: &Store,
-    id: &ConversationId,
-    name: &str,
-    mut changed: Vec<String>,
-) -> Result<Vec<String>> {
-    let stored: HashSet<String> = store.attachments(id)?.into_iter().map(|file| file.path).collect();
-    let is_of_log = |path: &str| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
-    changed.retain(|path| stored.contains(path) && !is_of_log(path));
-    Ok(changed)
 }
 
 /// Returns the time of the first event that has one.

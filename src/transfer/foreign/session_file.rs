@@ -1,5 +1,6 @@
 //! Imports the new lines of a session file.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::importer::{ForeignImporter, Lines};
@@ -84,8 +85,9 @@ impl SessionFile<'_> {
                     }
                     _ => {}
                 }
-                intake.count(&arriving, &translation);
+                intake.count(&arriving, &translation.when_stored(known.is_unread));
                 intake.counts.events += known.events;
+                intake.tell_again(known.problems);
                 return Ok(true);
             }
             let encoded = match &line.content {
@@ -95,7 +97,7 @@ impl SessionFile<'_> {
             if encoded.attachment.is_some() {
                 files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG));
             }
-            intake.count(&arriving, &as_encoded(translation, encoded.is_unread));
+            intake.count(&arriving, &translation.when_stored(encoded.is_unread));
             intake.take(encoded).map(|()| true)
         })?;
         if let Some(conflict) = conflict {
@@ -122,9 +124,9 @@ impl SessionFile<'_> {
             }
             None => rest,
         };
-        let (beside, left_out) = self.beside()?;
-        files.extend(beside);
-        for Problem { path, problem, action } in left_out {
+        let beside = self.beside()?;
+        files.extend(beside.files);
+        for Problem { path, problem, action } in beside.problems {
             intake.tell(path, problem, action);
         }
         let (counts, problems) = intake.finish();
@@ -132,6 +134,7 @@ impl SessionFile<'_> {
             counts,
             problems,
             files,
+            logs: beside.logs,
             about: translator.about(self.stem()),
             container: Some(Container {
                 file: self.name.to_owned(),
@@ -190,20 +193,29 @@ impl SessionFile<'_> {
         }
     }
 
-    /// Returns the files in the folder beside a session, and what is wrong with that folder. Claude Code keeps long
-    /// results of tools there.
-    fn beside(&self) -> Result<(Vec<ArrivingFile>, Vec<Problem>)> {
+    /// Returns the content of the folder beside a session. Claude Code keeps long results of tools there.
+    fn beside(&self) -> Result<Beside> {
         let beside = self.path.with_extension("");
-        if !self.lines.has_folder || !beside.is_dir() || beside == self.path {
-            return Ok((Vec::new(), Vec::new()));
+        if !self.lines.has_folder || beside == self.path {
+            return Ok(Beside::default());
         }
-        let Listing { others, empty_folders, mut problems, .. } = folder::list(&beside, None, &[])?;
-        let mut files = Vec::new();
+        if beside.is_symlink() {
+            let problem = folder::linked(self.stem().to_owned());
+            return Ok(Beside { problems: vec![problem], ..Beside::default() });
+        }
+        if !folder::is_own_folder(&beside) {
+            return Ok(Beside::default());
+        }
+        let Listing { others, empty_folders, mut problems, .. } =
+            folder::list(&beside, None, &HashSet::new())?;
+        let (mut files, mut logs) = (Vec::new(), HashSet::new());
         for path in others {
             // A sub-agent's log is a conversation of its own.
             let is_log = path.starts_with(layout::SUBAGENTS)
                 && recognise::look(&beside.join(&path)) == recognise::Looks::Lines(self.importer.format);
-            if !is_log {
+            if is_log {
+                logs.insert(format!("{}/{path}", self.stem()));
+            } else {
                 files.extend(folder::measure_or_leave_out(&beside, &path, None, &mut problems)?);
             }
         }
@@ -216,8 +228,18 @@ impl SessionFile<'_> {
         for problem in &mut problems {
             problem.path = format!("{}/{}", self.stem(), problem.path);
         }
-        Ok((files, problems))
+        Ok(Beside { files, logs, problems })
     }
+}
+
+/// The content of the folder beside a session.
+#[derive(Default)]
+struct Beside {
+    files: Vec<ArrivingFile>,
+    /// The paths of the files that are conversations of their own.
+    logs: HashSet<String>,
+    /// What is wrong with the folder.
+    problems: Vec<Problem>,
 }
 
 const TORN: &str = "the last line is not whole: its writer may not be done";
@@ -239,13 +261,4 @@ fn is_object(content: &Content) -> bool {
         }
         Content::Long { .. } => false,
     }
-}
-
-/// Returns the translation as it was stored. A record that could not be stored as translated counts as unread.
-fn as_encoded(mut translation: Translation, is_unread: bool) -> Translation {
-    if is_unread && !translation.events.is_empty() {
-        translation.events.clear();
-        translation.problem.get_or_insert_with(|| "its content cannot be kept as an event".into());
-    }
-    translation
 }

@@ -83,6 +83,15 @@ impl Translation {
     pub(super) fn broken(name: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { name: name.into(), problem: Some(problem.into()), ..Self::default() }
     }
+
+    /// Returns the translation as it was stored. A record that could not be stored as translated counts as unread.
+    pub(super) fn when_stored(mut self, is_unread: bool) -> Self {
+        if is_unread && !self.events.is_empty() {
+            self.events.clear();
+            self.problem.get_or_insert_with(|| "its content cannot be kept as an event".into());
+        }
+        self
+    }
 }
 
 /// The events of a record, to be stored.

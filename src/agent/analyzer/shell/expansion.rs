@@ -3,7 +3,7 @@
 //! A shell expands what is within a parameter or an arithmetic expression too, at any depth. The end of a substitution
 //! is found by reading its commands, since quotes, comments and here-documents within them may contain its closer.
 
-use super::{Reader, is_name_character};
+use super::{EVALUATED, Reader, is_name_character};
 
 /// How many substitutions may lie within each other. If there are more, the rest of the text counts as the source of
 /// the innermost.
@@ -259,9 +259,8 @@ impl Reader<'_> {
                 _ => {}
             }
         }
-        if is_crossed {
-            self.is_unclear = true;
-        }
+        let is_evaluated = is_evaluated(self.text.get(begin..self.at).unwrap_or_default());
+        self.is_unclear |= is_crossed || is_evaluated;
         if is_crossed && is_all_expression && !self.is_part {
             let text: String = self.text[begin..self.at].iter().collect();
             let nested = self.expanded(&text).nested;
@@ -332,6 +331,20 @@ impl Reader<'_> {
         self.is_unclear |= !is_closed;
         self.substitute(source);
     }
+}
+
+/// Returns whether bash evaluates a value here: as a prompt (`${x@P}`), or because a variable gets it that bash
+/// evaluates by itself (`${PS4:=x}`).
+fn is_evaluated(text: &[char]) -> bool {
+    if !text.iter().any(|character| matches!(character, '@' | '=')) {
+        return false;
+    }
+    let text: String = text.iter().collect();
+    let is_given = |name: &&str| {
+        let mut places = text.match_indices(*name).map(|(at, _)| &text[at + name.len()..]);
+        places.any(|rest| rest.starts_with('=') || rest.starts_with(":="))
+    };
+    text.contains("@P}") || EVALUATED.iter().any(is_given)
 }
 
 fn is_expression(closer: char) -> bool {

@@ -49,8 +49,9 @@ impl Reader<'_> {
                 || (!word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit()))
         };
         let is_dropped = |word: &Word| is_descriptor(word) && !word.is_quoted && !word.is_unknown;
+        let mut descriptor = None;
         if self.target == Target::Word && self.word.as_ref().is_some_and(is_dropped) {
-            self.word = None;
+            descriptor = self.word.take();
         }
         self.end_word();
         self.take_redirection();
@@ -58,6 +59,9 @@ impl Reader<'_> {
         let stands_here =
             |sign: &&&str| sign.chars().enumerate().all(|(ahead, c)| self.peek(ahead) == Some(c));
         let sign = REDIRECTIONS.iter().find(stands_here).copied();
+        let is_input = self.peek(0) == Some('<');
+        let is_standard =
+            descriptor.map_or(is_input, |word| word.text.chars().all(|character| character == '0'));
         // Every other sign is a single character.
         self.at += sign.map_or(1, str::len);
         self.check_operator();
@@ -67,6 +71,12 @@ impl Reader<'_> {
             Some("<<-") => Target::HereDocument { ignores_tabs: true },
             Some(_) | None => Target::File,
         };
+        let inputs = &mut self.command.inputs;
+        match self.target {
+            Target::HereString | Target::HereDocument { .. } => inputs.n_standard += usize::from(is_standard),
+            // A copy of any descriptor may be copied once more.
+            _ => inputs.is_open |= is_input || is_standard,
+        }
         self.is_unclear |= self.is_in_pattern() && self.awaits_marker();
     }
 
@@ -116,7 +126,7 @@ impl Reader<'_> {
                 self.pipelines.get_mut(pipeline)
             };
             if let Some(command) = found.and_then(|found| found.get_mut(command)) {
-                command.input = Some(input);
+                command.inputs.texts.push(input);
                 command.nested.extend(nested);
             }
         }

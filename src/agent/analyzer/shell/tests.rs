@@ -17,12 +17,12 @@ fn a_line_is_parsed_as_by_a_shell() {
     );
     assert_eq!(words("if true; then rm x; fi"), [[["true"].to_vec()], [["rm", "x"].to_vec()]]);
     let read = pipelines("cat <<E | sh\nrm x\nE\necho \"$(a; b)\" $X `c` ~/y <(d)");
-    assert_eq!(read[0][0].input.as_deref(), Some("rm x\n"));
+    assert_eq!(read[0][0].inputs.texts, ["rm x\n"]);
     assert_eq!(read[1][0].nested, ["a; b", "c", "d"]);
     let unknown: Vec<bool> = read[1][0].words.iter().map(|word| word.is_unknown).collect();
     assert_eq!(unknown, [false, true, true, true, false, true]);
     assert!(read[1][0].words[4].is_home);
-    assert_eq!(pipelines("sh <<< 'x y'")[0][0].input.as_deref(), Some("x y"));
+    assert_eq!(pipelines("sh <<< 'x y'")[0][0].inputs.texts, ["x y"]);
     assert!(pipelines(" # nothing").is_empty());
 }
 
@@ -121,7 +121,7 @@ fn backslashes_in_backquotes_are_removed_as_in_bash() {
 
 #[test]
 fn the_body_of_a_here_document_is_expanded_unless_its_marker_is_quoted() {
-    let input = |source: &str| pipelines(source)[0][0].input.clone().unwrap();
+    let input = |source: &str| pipelines(source)[0][0].inputs.texts[0].clone();
     assert_eq!(
         input("sh <<E\n\\`a\\` \\$b \\\\ \\c '$d' $(e)\nE"),
         format!("`a` $b \\ \\c '{UNKNOWN}' {UNKNOWN}\n")

@@ -336,13 +336,14 @@ fn each(
     Ok(step)
 }
 
-/// Returns a column of an event's row. `None` if it is NULL, or damaged and no text: one event must not keep the others
-/// from being projected, and `verify` reports the damage.
+/// Returns a column of an event's row. `None` if it is NULL, or damaged and no text: one event must not keep the
+/// others from being projected, and `verify` reports the damage.
 fn readable_text<'a>(row: &'a Row<'_>, column: usize) -> Option<&'a str> {
     row.get_ref(column).ok()?.as_str_or_null().ok().flatten()
 }
 
-/// Returns the payload of the event at `position`, whose stored text is in `column`. `None` if it is damaged and no text.
+/// Returns the payload of the event at `position`, whose stored text is in `column`. `None` if it is damaged and no
+/// text.
 fn readable_payload<'a>(
     payloads: &mut Payloads<'_>,
     row: &'a Row<'_>,

@@ -148,10 +148,15 @@ pub(in crate::store) fn lags(db: &Connection) -> Result<bool> {
 /// Returns whether the index was in use. It was if its checkpoint or one of its rows is left.
 pub(in crate::store) fn was_used(db: &Connection) -> Result<bool> {
     for sql in ["SELECT 1 FROM projection WHERE name = 'search'", "SELECT 1 FROM transcript_search_docsize"] {
-        // A lost table gives no evidence.
-        let Ok(mut statement) = db.prepare(sql) else { continue };
-        if statement.exists([]).doing(DOING)? {
-            return Ok(true);
+        match db.prepare(sql).doing(DOING) {
+            Ok(mut statement) => {
+                if statement.exists([]).doing(DOING)? {
+                    return Ok(true);
+                }
+            }
+            // A lost table gives no evidence.
+            Err(error) if is_damage(&error) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(false)

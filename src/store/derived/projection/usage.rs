@@ -4,7 +4,8 @@
 //! figures, they are complete for its conversation; the difference between its totals and its lists becomes one more
 //! row. Otherwise the rows are computed from the cumulative snapshots in state updates: a row is the difference to the
 //! snapshot before, so a repeated snapshot adds nothing. If a base state no longer has figures, the snapshots count
-//! again; a damaged base state has none. A copy of another program's log has one row for each record with the usage of a call.
+//! again. A damaged base state has no figures. A copy of another program's log has one row for each record with the
+//! usage of a call.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -325,8 +326,8 @@ pub(super) fn renew_stale(db: &Connection) -> Result<()> {
     }
 }
 
-/// Writes the rows of a conversation from the figures of its base state, if it has any. A base state that cannot be read
-/// has none: it must not keep other conversations from being projected, and `verify` reports it.
+/// Writes the rows of a conversation from the figures of its base state, if it has any. A base state that cannot be
+/// read has none: it must not keep other conversations from being projected, and `verify` reports it.
 pub(super) fn renew(db: &Connection, conversation: i64) -> Result<()> {
     let document = match base_state::stored_document(db, conversation) {
         Ok(Some(document)) => Some(document),

@@ -22,6 +22,7 @@ use crate::store::Store;
 use crate::store::engine::{Doing as _, is_damage};
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue::Entry;
+use crate::store::table::log;
 use crate::store::table::origin;
 
 const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind, source, timestamp, parent_id, \
@@ -392,6 +393,8 @@ impl<'a> Walk<'a> {
         }
         if position <= self.position {
             self.add_finding(Some(sequence), "its position is not behind that of the event before".into());
+        } else if position > log::POSITION_MAX {
+            self.add_finding(Some(sequence), format!("its position is {position}, which no log reaches"));
         }
         self.position = position;
         sequence > next

@@ -1,0 +1,263 @@
+//! One damaged row keeps nothing else from being read, derived, repaired or deleted.
+
+use std::sync::LazyLock;
+
+use annals::doctor::{Comparison, Doctor, DoctorOptions, Remedy};
+use annals::error::ErrorClass;
+use annals::state::base::FieldChange;
+use annals::store::{BaseStateChange, By, PruneRules, SqlLimits, SqlQuery};
+use annals::{ConversationId, Expected, Sequence, Store};
+use serde_json::{Value, json};
+
+use crate::support::events::{command, printed, said, updated};
+use crate::support::projected::{assert_same_rows, dump};
+use crate::support::{Scratch, conversation, number};
+
+/// Values that a damaged column of text may have: no UTF-8, no JSON, nothing.
+static VALUES: [&str; 3] = ["CAST(x'ff' AS TEXT)", "'{'", "''"];
+
+/// The columns of an event with a text.
+static COLUMNS: [&str; 10] = [
+    "id",
+    "kind",
+    "payload",
+    "source",
+    "timestamp",
+    "parent_id",
+    "tool_call_id",
+    "action_id",
+    "llm_response_id",
+    "tool_name",
+];
+
+fn stats(prompt: i64) -> Value {
+    let tokens = json!({"prompt_tokens": prompt, "completion_tokens": 1});
+    let metrics = json!({"model_name": "m", "accumulated_cost": 0.5, "accumulated_token_usage": tokens});
+    json!({"usage_to_metrics": {"agent": metrics}})
+}
+
+/// Copies a file with the conversations `hurt` and `well`, which are the same. Every projection has read it.
+fn written() -> Scratch {
+    static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let scratch = Scratch::new();
+        let store = scratch.open_still();
+        for id in ["hurt", "well"] {
+            let id = conversation(id);
+            let events = [
+                said("a", "common words"),
+                command("c", "call", "ls"),
+                printed("d", "c", "call", "common answer", 0),
+                updated("e", "stats", stats(5)),
+                said("f", "common end"),
+            ];
+            store.append(&id, Expected::Empty, &events).unwrap();
+            let fields = vec![FieldChange::set("stats", stats(7).to_string()).unwrap()];
+            store.save_base_state(&id, BaseStateChange { expected: None, fields }).unwrap();
+        }
+        // From the first search on, the index follows the log.
+        assert!(hits(&store, "common", &conversation("well")) > 1);
+        store.catch_up().unwrap();
+        drop(store);
+        // The file is complete, because the store is closed.
+        std::fs::read(scratch.database()).unwrap()
+    });
+    let scratch = Scratch::new();
+    std::fs::write(scratch.database(), &*FILE).unwrap();
+    scratch
+}
+
+/// Whether the projections have read the damaged row before it was damaged, or have to begin anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Projections {
+    Stand,
+    BeginAnew,
+}
+
+/// Sets a column of one row of the conversation `hurt`, as a fault of the disk would.
+fn damage(scratch: &Scratch, (table, column, value): (&str, &str, &str), projections: Projections) {
+    let db = scratch.foreign();
+    db.execute_batch(
+        "PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF;
+         INSERT INTO maintenance (reason) VALUES ('a test')",
+    )
+    .unwrap();
+    let row = if table == "event" { "sequence = 1" } else { "1" };
+    let sql = format!(
+        "UPDATE {table} SET {column} = {value} \
+         WHERE conversation = (SELECT key FROM conversation WHERE id = 'hurt') AND {row}"
+    );
+    assert_eq!(db.execute(&sql, []).unwrap(), 1, "{sql}");
+    db.execute_batch("DELETE FROM maintenance").unwrap();
+    if projections == Projections::BeginAnew {
+        db.execute_batch("DELETE FROM projection").unwrap();
+    }
+}
+
+/// One damage for each column and value.
+fn damages() -> Vec<(&'static str, &'static str, &'static str)> {
+    let of_event = COLUMNS.iter().flat_map(|column| {
+        // What is empty is damaged only where a text is needed.
+        let values = if ["id", "kind", "payload"].contains(column) { &VALUES[..] } else { &VALUES[..2] };
+        values.iter().map(move |value| ("event", *column, *value))
+    });
+    let beside = [("base_state", "document"), ("base_state_change", "value")];
+    let of_state =
+        beside.iter().flat_map(|(table, column)| VALUES.iter().map(move |value| (*table, *column, *value)));
+    of_event.chain(of_state).collect()
+}
+
+fn hits(store: &Store, word: &str, of: &ConversationId) -> usize {
+    let hits = store.search(word, &Default::default(), 100, &mut |_| ()).unwrap();
+    hits.iter().filter(|hit| hit.conversation == *of).count()
+}
+
+/// What the derived tables say about a conversation.
+fn derived(store: &Store, id: &ConversationId) -> Vec<String> {
+    vec![
+        format!("{:?}", store.transcript(id, Sequence(0), 100).unwrap()),
+        format!("{:?}", store.tool_calls(id, Sequence(0), 100).unwrap()),
+        format!("{:?}", store.tool_counts(id).unwrap()),
+        format!("{:?}", store.usage(Some(id)).unwrap()),
+        format!("{:?}", store.tasks(id).unwrap()),
+        format!("{} hits", hits(store, "common", id)),
+    ]
+}
+
+/// Examines the file, and repairs what is derived.
+fn heal(store: &Store) {
+    let options =
+        DoctorOptions { quiet_for_us: 0, comparison: Comparison::Everything, ..DoctorOptions::default() };
+    let doctor = Doctor::new(store, options);
+    let seen = doctor.examine(None, &mut |_| ()).unwrap();
+    for finding in seen.findings {
+        if matches!(finding.remedy, Some(Remedy::Recatalogue | Remedy::Rebuild { .. })) {
+            doctor.repair(&finding).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_damaged_row_affects_no_other_conversation() {
+    let (hurt, well) = (conversation("hurt"), conversation("well"));
+    let wanted = derived(&written().open_still(), &well);
+    for damaged in damages() {
+        for projections in [Projections::BeginAnew, Projections::Stand] {
+            println!("{damaged:?}, {projections:?}");
+            let scratch = written();
+            damage(&scratch, damaged, projections);
+            let store = scratch.open_still();
+            assert_eq!(derived(&store, &well), wanted);
+            let query = SqlQuery { sql: "SELECT 1", parameters: &[], limits: SqlLimits::default() };
+            assert_eq!(store.query(&query).unwrap().rows.len(), 1);
+            store.statistics().unwrap();
+            for id in [&hurt, &well] {
+                store.append(id, Expected::Any, &[said("n", "one more")]).unwrap();
+            }
+            store.catch_up().unwrap();
+            if projections == Projections::BeginAnew {
+                // Following the log gives the rows that a rebuild gives, and that the comparison expects.
+                assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+                let followed = dump(&scratch.foreign());
+                store.rebuild(&[], &mut |_| ()).unwrap();
+                assert_same_rows(&dump(&scratch.foreign()), &followed);
+            }
+            heal(&store);
+            store.rebuild(&[], &mut |_| ()).unwrap();
+            assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+            assert_eq!(hits(&store, "more", &well), 1);
+            let findings = store.verify(None, &mut |_| ()).unwrap().findings;
+            let names = |id: &ConversationId| {
+                findings.iter().any(|finding| finding.conversation.as_ref() == Some(id))
+            };
+            assert!(names(&hurt) && !names(&well), "{findings:?}");
+        }
+    }
+}
+
+#[test]
+fn a_base_state_that_cannot_be_read_has_no_figures() {
+    let (hurt, well) = (conversation("hurt"), conversation("well"));
+    for value in VALUES {
+        let scratch = written();
+        damage(&scratch, ("base_state", "document", value), Projections::BeginAnew);
+        let store = scratch.open_still();
+        let prompt_tokens = |id: &ConversationId| -> i64 {
+            store.usage(Some(id)).unwrap().iter().map(|total| total.prompt_tokens).sum()
+        };
+        // The snapshots in the log count instead.
+        assert_eq!((prompt_tokens(&hurt), prompt_tokens(&well)), (5, 7), "{value}");
+        let error = store.base_state(&hurt).unwrap_err();
+        assert_eq!((error.class(), error.is_transient()), (ErrorClass::Failed, false), "{value}: {error}");
+        store.append(&hurt, Expected::Any, &[updated("g", "stats", stats(9))]).unwrap();
+        assert_eq!((prompt_tokens(&hurt), prompt_tokens(&well)), (9, 7), "{value}");
+        store.rebuild(&[], &mut |_| ()).unwrap();
+        assert_eq!((prompt_tokens(&hurt), prompt_tokens(&well)), (9, 7), "{value}");
+    }
+}
+
+#[test]
+fn a_text_of_the_catalogue_that_cannot_be_read_ends_no_report() {
+    let hurt = conversation("hurt");
+    for column in ["title", "first_message", "status", "leaf_event_id", "tags"] {
+        let scratch = written();
+        let sql = format!("UPDATE conversation SET {column} = {} WHERE id = 'hurt'", VALUES[0]);
+        assert_eq!(scratch.foreign().execute(&sql, []).unwrap(), 1);
+        let store = scratch.open_still();
+        let statuses: u64 = store.statistics().unwrap().statuses.iter().map(|(_, count)| count).sum();
+        assert_eq!(statuses, 2, "{column}");
+        for by in [By::Conversation, By::Kind, By::Tool, By::Day] {
+            assert!(!store.breakdown(by).unwrap().is_empty(), "{column} {by:?}");
+        }
+        assert_eq!(store.mark(&hurt).unwrap().event_count, 5, "{column}");
+        // What is deleted for its status has to have one that can be read.
+        let rules = PruneRules { keep_last: Some(1), ..PruneRules::default() };
+        let planned = store.plan_pruning(&rules);
+        assert_eq!(planned.is_ok(), column != "status", "{column}: {planned:?}");
+    }
+}
+
+#[test]
+fn a_conversation_with_an_unreadable_event_is_deleted_with_all_its_words() {
+    let (hurt, well) = (conversation("hurt"), conversation("well"));
+    let all = hits(&written().open_still(), "common", &well);
+    for column in ["payload", "kind"] {
+        let scratch = written();
+        damage(&scratch, ("event", column, VALUES[0]), Projections::Stand);
+        let store = scratch.open_still();
+        store.delete(&hurt).unwrap();
+        assert_eq!((hits(&store, "common", &hurt), hits(&store, "common", &well)), (0, all), "{column}");
+        assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, [], "{column}");
+        let db = scratch.foreign();
+        db.execute_batch("CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, transcript_search, row)")
+            .unwrap();
+        // Only the words of the other conversation are left.
+        assert_eq!(number(&db, "SELECT max(doc) FROM temp.words"), all as i64, "{column}");
+    }
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn damage_is_a_failure_and_not_a_refusal() {
+    for value in VALUES {
+        let scratch = written();
+        damage(&scratch, ("base_state", "document", value), Projections::BeginAnew);
+        for (arguments, code) in [
+            (&["query", "SELECT 1"][..], 0),
+            (&["transcript", "well"][..], 0),
+            (&["show", "well"][..], 0),
+            (&["rebuild"][..], 0),
+            (&["show", "hurt"][..], 2),
+            (&["show", "nothing"][..], 1),
+        ] {
+            let output = std::process::Command::new(env!("CARGO_BIN_EXE_annals"))
+                .env_remove("ANNALS_DB")
+                .arg("--db")
+                .arg(scratch.database())
+                .args(arguments)
+                .output()
+                .unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{value} {arguments:?}: {errors}");
+        }
+    }
+}

@@ -54,8 +54,8 @@
 //! * In the repository, `docs/format.md` specifies the file for other programs that read it, `docs/architecture.md`
 //!   explains the design, and `examples/many_conversations.rs` shows a host with many threads.
 //!
-//! The features `cli`, `server` and `agent` add programs around the store. Without them (`default-features = false`),
-//! the crate is the store alone, synchronous and small.
+//! The feature `tracing` adds spans of the store's work. The features `cli`, `server` and `agent` add programs around the
+//! store. Without them (`default-features = false`), the crate is the store alone, synchronous and small.
 
 // The library returns errors, or expects with the reason why it cannot fail. It never prints: the macros panic if the
 // output is closed. The command line writes with src/cli/print.rs.

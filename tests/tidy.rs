@@ -189,6 +189,7 @@ const CRATES: &[(&[&str], &[&str])] = &[
     (&["aho_corasick", "fernet", "zeroize"], &["src/secret/"]),
     (&["ed25519_dalek", "getrandom"], &["src/audit/proof/key.rs"]),
     (&["parquet"], &["src/transfer/columns.rs"]),
+    (&["tracing"], &["src/store/engine/trace.rs"]),
     (&["base64"], &["src/event/foreign.rs", "src/llm/", "src/tool/"]),
 ];
 

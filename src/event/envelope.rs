@@ -64,6 +64,48 @@ pub enum PayloadError {
         /// The kind that the caller gave.
         kind: String,
     },
+    /// An upcaster of a host's own kind refused a payload.
+    #[error("the upcaster of {kind} from version {version} refused the event: {reason}")]
+    Upcast {
+        /// The kind.
+        kind: String,
+        /// The version that the upcaster was given.
+        version: u64,
+        /// What the upcaster says.
+        reason: &'static str,
+    },
+    /// The `schema_version` of a payload is not a version.
+    #[error("the \"schema_version\" of an event of the kind {kind} is not a whole number from 1 on")]
+    Version {
+        /// The kind.
+        kind: String,
+    },
+    /// The version of a payload is newer than those that the host has named.
+    #[error("version {version} of {kind} is newer than {known}, the newest that this program knows")]
+    NewerVersion {
+        /// The kind.
+        kind: String,
+        /// The version of the payload.
+        version: u64,
+        /// The newest version that the host has named.
+        known: u64,
+    },
+    /// A value for a new event has a `schema_version` that is not the newest.
+    #[error("a new event of the kind {kind} has version {known}; leave \"schema_version\" out of the value")]
+    OtherVersion {
+        /// The kind.
+        kind: String,
+        /// The newest version that the host has named.
+        known: u64,
+    },
+    /// More members of a kind were named as text than a payload can name.
+    #[error("at most {max} members of the kind {kind} can be named as text")]
+    TooManyTextMembers {
+        /// The kind.
+        kind: String,
+        /// The most that can be named.
+        max: usize,
+    },
     /// There is no `kind`.
     #[error("the event has no \"kind\"")]
     NoKind,

@@ -10,6 +10,7 @@ mod classify;
 mod common;
 mod condensation;
 mod control;
+mod correlation;
 pub(crate) mod decode;
 pub mod envelope;
 mod failure;
@@ -22,6 +23,7 @@ pub(crate) mod model;
 pub mod new_event;
 mod observation;
 mod own;
+mod own_kinds;
 mod read;
 mod seed;
 mod system;
@@ -45,6 +47,7 @@ pub use control::{
     ConversationStateUpdateEvent, HookExecutionEvent, HookType, InterruptEvent, PauseEvent,
     SecurityAnalysisEvent,
 };
+pub use correlation::Correlation;
 pub use decode::{DecodeError, Mismatch, Unfamiliar, decode, decode_with};
 pub use envelope::{Envelope, PayloadError};
 pub use failure::{
@@ -59,6 +62,7 @@ pub use message::{
 pub use new_event::{NewEvent, PAYLOAD_BYTES_MAX};
 pub use observation::{AgentErrorEvent, ObservationEvent, REASON, RejectionSource, UserRejectObservation};
 pub use own::body;
+pub use own_kinds::{OwnKind, OwnKinds, Upcaster};
 pub use seed::UserMessageEvent;
 pub use system::{SystemPromptEvent, ToolAnnotations, ToolDefinition, ToolFields};
 pub use telemetry::{ACPToolCallEvent, LLMCompletionLogEvent, StreamingDeltaEvent, TokenEvent};

@@ -8,6 +8,8 @@ use serde::de::DeserializeOwned;
 
 use super::envelope::PayloadError;
 use super::new_event::NewEvent;
+use super::own_kinds::{Stamp, VERSION_MEMBER, has_version};
+use super::transcript::TEXT_MEMBERS;
 use crate::ids::{EventId, Timestamp};
 use crate::json::{Out, Raw};
 
@@ -48,11 +50,21 @@ impl NewEvent {
     /// object, [`PayloadError::OtherKind`] if it has a member `kind` that differs from `kind`, and the errors of
     /// [`NewEvent::parse`].
     pub fn of(kind: &str, value: &impl Serialize) -> Result<Self, PayloadError> {
-        let body =
-            serde_json::to_string(value).map_err(|error| PayloadError::Body { reason: reason(&error) })?;
+        Self::of_own(kind, value, Stamp::default())
+    }
+
+    /// Makes an event as [`NewEvent::of`] does, with what `stamp` says of it.
+    pub(super) fn of_own(kind: &str, value: &impl Serialize, stamp: Stamp<'_>) -> Result<Self, PayloadError> {
+        let body = serde_json::to_string(value).map_err(|error| shape_error(&error))?;
         let body = Raw::parse(&body)?;
         if !body.is_object() {
             return Err(PayloadError::NotAnObject);
+        }
+        let has_text_members = body.get(TEXT_MEMBERS).is_some_and(|own| !own.is_null());
+        let Stamp { version, text_members } = stamp;
+        let text_members = text_members.filter(|_| !has_text_members);
+        if let Some(known) = version.filter(|version| !has_version(body, *version)) {
+            return Err(PayloadError::OtherVersion { kind: kind.to_owned(), known });
         }
         let mut out = Out::default();
         out.open("{");
@@ -67,7 +79,20 @@ impl NewEvent {
                 (None, _) => out.constant(name, SOURCE),
             }
         }
-        for (name, member) in body.members().filter(|(name, _)| !FIRST.contains(&name.as_ref())) {
+        if let Some(version) = version {
+            out.key(VERSION_MEMBER);
+            out.raw(&version.to_string());
+        }
+        if let Some(names) = text_members {
+            out.key(TEXT_MEMBERS);
+            out.raw(&serde_json::Value::from(names).to_string());
+        }
+        let is_written = |name: &str| {
+            FIRST.contains(&name)
+                || (version.is_some() && name == VERSION_MEMBER)
+                || (text_members.is_some() && name == TEXT_MEMBERS)
+        };
+        for (name, member) in body.members().filter(|(name, _)| !is_written(name)) {
             if name != "kind" {
                 out.key(&name);
                 out.raw(member.text());
@@ -88,7 +113,12 @@ impl NewEvent {
 /// # Errors
 /// [`PayloadError::Body`] if the payload does not have the shape of `T`. Its text does not repeat the payload.
 pub fn body<T: DeserializeOwned>(payload: &str) -> Result<T, PayloadError> {
-    serde_json::from_str(payload).map_err(|error| PayloadError::Body { reason: reason(&error) })
+    serde_json::from_str(payload).map_err(|error| shape_error(&error))
+}
+
+/// The error for a value that does not have the shape of a type.
+pub(super) fn shape_error(error: &serde_json::Error) -> PayloadError {
+    PayloadError::Body { reason: reason(error) }
 }
 
 /// The text of serde's error, without the value in it, because the value may be a secret.

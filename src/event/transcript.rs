@@ -47,11 +47,18 @@ pub struct Line<'a> {
     pub parts: Vec<Raw<'a>>,
 }
 
+/// The member in which a payload names its members with text, if Annals does not read the kind itself.
+pub(super) const TEXT_MEMBERS: &str = "text_members";
+
+/// The most members that a payload can name in `text_members`. Further ones are passed over.
+pub const TEXT_MEMBERS_MAX: usize = 64;
+
 /// The longest `data:` URL that counts as text, in bytes of its literal. A longer one counts as a picture.
 const DATA_URL_BYTES_MAX: usize = 1024;
 
 impl<'a> Line<'a> {
-    /// Reads the human-readable text of an event of `kind`. For an unknown kind, reads the usual members with text.
+    /// Reads the human-readable text of an event of `kind`. For an unknown kind, reads the members that the payload names
+    /// in `text_members`, each with all strings within it. If it names none, reads the usual members with text.
     #[must_use]
     pub fn read(kind: &str, payload: &Object<'a>) -> Self {
         let mut line = Self { role: Role::Environment, parts: Vec::new() };
@@ -140,6 +147,16 @@ impl<'a> Line<'a> {
             Some("tool") => Role::Tool,
             _ => Role::Environment,
         };
+        if let Some(names) = payload.get(TEXT_MEMBERS).filter(|names| names.is_array()) {
+            let mut read: Vec<Cow<'_, str>> = Vec::new();
+            for name in names.elements().take(TEXT_MEMBERS_MAX).filter_map(Raw::as_str) {
+                if !read.contains(&name) {
+                    self.leaves(payload.get(&name));
+                    read.push(name);
+                }
+            }
+            return;
+        }
         // V0 repeats an action's arguments, and an observation's content, in `message`.
         let before = self.parts.len();
         self.leaves(payload.get("args"));
@@ -285,9 +302,31 @@ mod tests {
             ),
             ("observation:run", r#"{"source":"agent","message":"ran","content":"out"}"#, "tool", "out"),
             ("FromTheFuture", r#"{"source":"agent","text":"what"}"#, "assistant", "what"),
+            (
+                "shop.shipped",
+                r#"{"text":"no","note":"fast","parcel":{"kind":"box","to":["Ada","Bob"],"grams":7},
+                   "text_members":["parcel","note","none","parcel",7]}"#,
+                "environment",
+                "Ada\nBob\nfast",
+            ),
+            ("shop.shipped", r#"{"text":"no","text_members":[]}"#, "environment", ""),
+            ("shop.shipped", r#"{"text":"yes","text_members":"text"}"#, "environment", "yes"),
+            // A kind of the reference has the text that it always has.
+            ("AgentErrorEvent", r#"{"error":"bad","note":"no","text_members":["note"]}"#, "tool", "bad"),
         ] {
             assert_eq!(read(kind, payload), (role, text.to_owned()), "{kind} {payload}");
         }
+    }
+
+    #[test]
+    fn a_payload_names_so_many_members_with_text_and_not_more() {
+        let names: Vec<String> = (0..=TEXT_MEMBERS_MAX).map(|number| format!("\"m{number}\"")).collect();
+        let members: Vec<String> =
+            names.iter().enumerate().map(|(number, name)| format!("{name}:\"t{number}\"")).collect();
+        let payload = format!(r#"{{{},"text_members":[{}]}}"#, members.join(","), names.join(","));
+        let (_, text) = read("shop.shipped", &payload);
+        assert_eq!(text.lines().count(), TEXT_MEMBERS_MAX);
+        assert!(text.ends_with("t63"), "{text}");
     }
 
     #[test]

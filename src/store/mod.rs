@@ -98,6 +98,7 @@ use crate::event::NewEvent;
 use crate::ids::{ConversationId, Sequence};
 use engine::Doing as _;
 use engine::readers::Readers;
+use engine::trace::Span;
 use file::database;
 use file::place::Place;
 use file::presence::Presence;
@@ -292,8 +293,13 @@ impl Store {
     /// As [`Store::append`]; [`Error::VersionConflict`] if the base state has another version, and
     /// [`Error::UnknownEvent`] if HEAD should move to an event that does not exist.
     pub fn append_all(&self, conversation: &ConversationId, append: Append) -> Result<Vec<Appended>> {
-        let request = Self::request(conversation, append)?;
-        self.writer()?.append(request)
+        let span = Span::append(conversation.as_str(), append.events.len());
+        let done = Self::request(conversation, append).and_then(|request| self.writer()?.append(request));
+        span.ended(done, |span, places| {
+            if let Some(last) = places.last() {
+                span.count("position", last.position.0);
+            }
+        })
     }
 
     fn request(conversation: &ConversationId, append: Append) -> Result<append::Request> {

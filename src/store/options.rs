@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::event::OwnKinds;
+
 /// The most events in one append.
 pub const BATCH_EVENTS_MAX: usize = 10_000;
 
@@ -90,6 +92,9 @@ pub struct Options {
     pub write_log_bytes_max: u64,
     /// The user, host and program that the administrative log records. Default: this library, without user and host.
     pub actor: Actor,
+    /// What is known of the host's own kinds: their text, and how old payloads become new values.
+    /// Default: nothing.
+    pub own_kinds: OwnKinds,
 }
 
 impl Default for Options {
@@ -103,6 +108,7 @@ impl Default for Options {
             follow_projections: true,
             write_log_bytes_max: 256 << 20,
             actor: Actor::default(),
+            own_kinds: OwnKinds::default(),
         }
     }
 }

@@ -183,6 +183,19 @@ mod tests {
             store.tool_calls(talk, Sequence(0), 100).unwrap();
             store.tasks(talk).unwrap();
         });
+        // The events of one page, which are few, are sorted.
+        assert_found(&setup, "correlated events", |store, talk| {
+            let query = EventQuery {
+                correlation_id: Some("x".into()),
+                causation_id: Some("y".into()),
+                kinds: vec!["PauseEvent".into()],
+                ..EventQuery::default()
+            };
+            store.events(talk, &query, 100).unwrap();
+            store.count_events(talk, &query).unwrap();
+            store.correlated("x", Position::START, 100).unwrap();
+            store.caused_by("x", Position::START, 100).unwrap();
+        });
         // A few rows are grouped and sorted.
         assert_found(&setup, "usage", |store, talk| drop(store.usage(Some(talk)).unwrap()));
         assert_indexed(&setup, "a reply's usage", |store, talk| {
@@ -270,6 +283,8 @@ mod tests {
         "tell_loading",
         "store_id",
         "upgraded_from",
+        "body",
+        "new_event",
         // One row for each such action: there are few, and they are read by number.
         "backups",
         "repairs",

@@ -35,12 +35,14 @@ fn stats(tokens: u64) -> serde_json::Value {
 fn events(from: u64) -> Vec<NewEvent> {
     let id = |name: &str| format!("{name}{from}");
     let list = json!([{"title": "one", "notes": "n", "status": "todo"}, {"title": "two", "status": "done"}]);
+    let listed =
+        json!({"observation": {"task_list": list}, "correlation_id": id("work"), "causation_id": id("said")});
     vec![
         said(&id("said"), "find me"),
         command(&id("action"), &id("call"), "make"),
         printed(&id("printed"), &id("action"), &id("call"), "fine", 0),
         called(&id("pending"), &id("other"), "file_editor", json!({"command": "view", "path": "/a.txt"})),
-        event(&id("listed"), "ObservationEvent", json!({"observation": {"task_list": list}})),
+        event(&id("listed"), "ObservationEvent", listed),
         event(&id("failed"), "AgentErrorEvent", json!({"tool_call_id": id("lost"), "error": "no"})),
         updated(&id("stats"), "stats", stats(100 * (from + 1))),
     ]

@@ -89,6 +89,9 @@ mod moved;
 mod old;
 mod open;
 mod own_events;
+mod own_events_correlation;
+mod own_events_text;
+mod own_events_upcast;
 #[cfg(feature = "agent")]
 mod plugins;
 mod projections;

@@ -73,6 +73,10 @@ fn a_rebuild_of_the_goldens_gives_the_same_rows() {
         import(&store, golden);
         store.catch_up().unwrap();
     }
+    // No golden has a kind of a host's own.
+    let own = NewEvent::parse(r#"{"id":"own","kind":"Own","correlation_id":"request"}"#).unwrap();
+    store.append(&conversation("own"), Expected::Any, &[own]).unwrap();
+    store.catch_up().unwrap();
     let db = scratch.foreign();
     assert!(dump(&db).iter().all(|table| !table.is_empty()));
     assert_rebuild_changes_nothing(&store, &db);

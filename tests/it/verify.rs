@@ -501,7 +501,7 @@ fn a_projection_that_is_behind_the_log_is_a_note_and_no_finding() {
         Store::open_with(scratch.database(), &annals::Options { read_only: true, ..still() }).unwrap();
     let seen = store.verify_projections(&mut |_| ()).unwrap();
     assert_eq!(seen.findings, []);
-    assert_eq!(seen.notes.len(), 4);
+    assert_eq!(seen.notes.len(), 5);
     assert_eq!(
         seen.notes[0].what,
         "projection transcript has not read the whole log yet and was not compared"

@@ -7,4 +7,5 @@
 mod support;
 
 mod parquet;
+mod spans;
 mod telemetry;

@@ -1,11 +1,12 @@
-//! The engine (SQLite) itself: its errors, its transactions, its reading connections, and the memory that a statement
-//! may use.
+//! The engine (SQLite) itself: its errors, its transactions, its reading connections, the memory that a statement may
+//! use, and spans of the work with it.
 //!
 //! For all other rooms. It knows no table, and names no other room.
 
 mod error;
 pub(super) mod heap;
 pub(super) mod readers;
+pub(super) mod trace;
 pub(super) mod transaction;
 
 pub(super) use error::{

@@ -19,6 +19,7 @@ use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::ids::Timestamp;
+use crate::store::engine::trace::Span;
 use crate::store::engine::transaction;
 
 /// The size of a page. A frame is only a little larger.
@@ -173,6 +174,7 @@ impl Checkpointer {
     /// Waits a short time for the readers that keep the log from restarting.
     fn wait_for_readers(&self, db: &Connection) {
         transaction::be_patient(PATIENCE);
+        let _span = Span::checkpoint();
         let busy = db.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
         self.pinned.set(!matches!(busy, Ok(0)));
     }
@@ -222,5 +224,11 @@ pub(in crate::store) fn rescue(db: &Connection) {
 }
 
 fn passive(db: &Connection) -> rusqlite::Result<()> {
-    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+    let span = Span::checkpoint();
+    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+        for (field, column) in [("frames", 1_usize), ("moved", 2)] {
+            span.count(field, row.get::<_, i64>(column)?.try_into().unwrap_or(0));
+        }
+        Ok(())
+    })
 }

@@ -12,10 +12,12 @@ use crate::error::{Error, Result};
 use crate::event::kind;
 use crate::ids::{ConversationId, EventId, Position, Sequence};
 use crate::store::Store;
+use crate::store::engine::trace::Span;
 use crate::store::engine::{self, Doing as _};
 use crate::store::options::PAGE_MAX;
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue;
+use crate::store::table::copied;
 use crate::store::table::log::{self, StoredEvent};
 
 const BY_ID: &str = concat!(
@@ -63,6 +65,10 @@ pub struct EventQuery {
     pub timestamp_from: Option<String>,
     /// Only events whose timestamp, as text, is less than this.
     pub timestamp_before: Option<String>,
+    /// Only events with this [correlation id](crate::event::Correlation).
+    pub correlation_id: Option<String>,
+    /// Only events with this [causation id](crate::event::Correlation).
+    pub causation_id: Option<String>,
     /// Whether the newest event comes first.
     pub descending: bool,
 }
@@ -116,10 +122,17 @@ impl EventQuery {
         Self { kinds: Vec::new(), descending: false, ..self.clone() } == Self::default()
     }
 
+    /// Returns whether it needs the projection of correlations.
+    fn is_correlated(&self) -> bool {
+        self.correlation_id.is_some() || self.causation_id.is_some()
+    }
+
     /// Returns the SQL condition and its parameters. The condition also finds the conversation's key, so that a query
     /// is one statement and needs no transaction.
     fn condition(&self, conversation: &ConversationId) -> (String, Vec<Value>) {
-        let mut sql = String::from("conversation = (SELECT key FROM conversation WHERE id = ?)");
+        // `+` makes the events with an id drive the query: they are few, and the conversation may be long.
+        let mut sql = String::from(if self.is_correlated() { "+" } else { "" });
+        sql.push_str("conversation = (SELECT key FROM conversation WHERE id = ?)");
         let mut values = vec![Value::from(conversation.as_str().to_owned())];
         let mut add = |fragment: &str, texts: &[String]| {
             sql.push_str(fragment);
@@ -149,6 +162,14 @@ impl EventQuery {
             if let Some(bound) = bound {
                 sql.push_str(fragment);
                 values.push(Value::from(engine::place(bound.0)));
+            }
+        }
+        for (column, id) in [("correlation_id", &self.correlation_id), ("causation_id", &self.causation_id)] {
+            if let Some(id) = id {
+                sql.push_str(&format!(
+                    " AND position IN (SELECT position FROM correlation WHERE {column} = ?)"
+                ));
+                values.push(Value::from(copied::text(id).into_owned()));
             }
         }
         (sql, values)
@@ -190,12 +211,16 @@ impl Store {
         admits: impl FnMut(usize) -> bool,
     ) -> Result<EventPage> {
         let limit = limit.clamp(1, PAGE_MAX);
+        if query.is_correlated() {
+            self.catch_up()?;
+        }
         let (condition, mut values) = query.condition(conversation);
         values.push(Value::from(limit as i64 + 1));
         let order = if query.descending { "DESC" } else { "ASC" };
         let columns = log::columns!();
         let sql = format!("SELECT {columns} FROM event WHERE {condition} ORDER BY sequence {order} LIMIT ?");
-        self.read(|db| {
+        let span = Span::read_page(conversation.as_str(), limit);
+        let page = self.read(|db| {
             let doing = "reading a page of events";
             let mut statement = db.prepare_cached(&sql).doing(doing)?;
             let mut rows = statement.query(params_from_iter(values)).doing(doing)?;
@@ -204,7 +229,8 @@ impl Store {
                 catalogue::key(db, conversation)?; // fails if the conversation is unknown
             }
             Ok(page)
-        })
+        });
+        span.ended(page, |span, page| span.count("events", page.events.len() as u64))
     }
 
     /// Counts the events of a conversation that match a query. If the query has no condition except kinds, the count is
@@ -215,6 +241,9 @@ impl Store {
     pub fn count_events(&self, conversation: &ConversationId, query: &EventQuery) -> Result<u64> {
         if query.names_only_kinds() {
             return self.count_some_kinds(conversation, &query.kinds);
+        }
+        if query.is_correlated() {
+            self.catch_up()?;
         }
         let (condition, values) = query.condition(conversation);
         let sql = format!("SELECT count(*) FROM event WHERE {condition}");

@@ -15,6 +15,7 @@ use rusqlite::{Connection, OpenFlags, Row, params};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Sequence};
 use crate::store::Store;
+use crate::store::engine::trace::Span;
 use crate::store::engine::{self, Doing as _};
 use crate::store::file::place::Place;
 use crate::store::file::signal::{Rings, Signal};
@@ -287,7 +288,9 @@ impl Follower {
                 is_refused = !admits(bytes);
                 !is_refused
             };
-            let page = self.store.page_after(&self.cursor, self.kinds.as_deref(), limit, &mut admits_next)?;
+            let span = Span::read_feed();
+            let page = self.store.page_after(&self.cursor, self.kinds.as_deref(), limit, &mut admits_next);
+            let page = span.ended(page, |span, page| span.count("events", page.events.len() as u64))?;
             self.cursor = page.next;
             if !page.events.is_empty() || is_refused {
                 return Ok(page.events);

@@ -4,6 +4,7 @@
 //! `write`.
 
 pub(super) mod breakdown;
+mod correlated;
 pub(super) mod events;
 pub(super) mod feed;
 pub(super) mod heads;

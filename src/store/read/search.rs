@@ -11,6 +11,7 @@ use crate::json::Object;
 use crate::store::Store;
 use crate::store::derived::projection::rebuild::RebuildProgress;
 use crate::store::derived::projection::search as index;
+use crate::store::engine::trace::Span;
 use crate::store::engine::{self, Doing as _};
 use crate::store::options::PAGE_MAX;
 use crate::store::table::archive::Payloads;
@@ -65,6 +66,18 @@ impl Store {
     /// [`Error::EmptyQuery`], [`Error::UnknownConversation`]. [`Error::NoIndex`] if the store is read-only and has no
     /// index.
     pub fn search(
+        &self,
+        text: &str,
+        filter: &SearchFilter,
+        limit: usize,
+        progress: &mut dyn FnMut(RebuildProgress),
+    ) -> Result<Vec<Hit>> {
+        let span = Span::search();
+        let hits = self.find_hits(text, filter, limit, progress);
+        span.ended(hits, |span, hits| span.count("hits", hits.len() as u64))
+    }
+
+    fn find_hits(
         &self,
         text: &str,
         filter: &SearchFilter,

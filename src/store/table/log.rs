@@ -164,11 +164,14 @@ pub(in crate::store) fn conversion(
 
 /// Returns the newest position that was ever assigned.
 pub(in crate::store) fn head(db: &Connection) -> Result<Position> {
-    let position: i64 = db
+    let position: Option<i64> = db
         .prepare_cached(HEAD)
         .and_then(|mut s| s.query_row([], |row| row.get(0)))
         .doing("reading the head")?;
-    Ok(Position(position.cast_unsigned()))
+    match position {
+        Some(position) => Ok(Position(position.cast_unsigned())),
+        None => Err(Error::Corrupt { what: "the row of the table log is missing".into() }),
+    }
 }
 
 /// Returns the number of events of a conversation, by its last sequence, and the hash of the last event.

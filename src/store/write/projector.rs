@@ -16,6 +16,7 @@ use crate::store::derived::projection::rebuild::RebuildProgress;
 use crate::store::derived::projection::{self, Look, ProjectionStatus, catalogue, search};
 use crate::store::derived::schema;
 use crate::store::engine::is_damage;
+use crate::store::engine::trace::Span;
 use crate::store::engine::transaction::{Write, all_or_nothing};
 use crate::store::file::database;
 use crate::store::file::place::Place;
@@ -201,12 +202,19 @@ impl Following {
 
     /// Recreates lost objects and moves every projection to the head of the log, and the search index if it is in use.
     fn catch_up(&self) -> Result<()> {
-        self.follow_log().map_err(|error| naming_strangers(error, || self.writer.maintain(schema::strangers)))
+        let span = Span::catch_up();
+        let done = self.follow_log();
+        span.ended(done, |span, steps| span.count("steps", *steps))
+            .map(|_| ())
+            .map_err(|error| naming_strangers(error, || self.writer.maintain(schema::strangers)))
     }
 
-    fn follow_log(&self) -> Result<()> {
+    /// Returns the number of steps that it took.
+    fn follow_log(&self) -> Result<u64> {
         let patience = self.writer.patience();
+        let mut steps = 0;
         loop {
+            steps += 1;
             // Other writers get their turn between steps.
             let more = self.writer.maintain(|db| {
                 self.mend_on(db)?;
@@ -239,7 +247,7 @@ impl Following {
                 Ok(more)
             })?;
             if !more {
-                return Ok(());
+                return Ok(steps);
             }
         }
     }
@@ -365,6 +373,10 @@ impl Store {
     /// # Errors
     /// [`Error::UnknownProjection`] if a name is unknown, and any write error.
     pub fn rebuild(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
+        Span::rebuild(names.len()).ended(self.rebuild_named(names, progress), |_, _| {})
+    }
+
+    fn rebuild_named(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
         let writer = self.writer()?;
         let known = projection::names();
         for name in names {

@@ -18,6 +18,7 @@ use super::queue::{Answer, Job, Lead, Queue, lock};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::store::engine::is_fatal;
+use crate::store::engine::trace::Span;
 use crate::store::engine::transaction::Write;
 use crate::store::file::checkpoint::{self, Checkpointer, Pinned};
 use crate::store::file::database;
@@ -221,11 +222,15 @@ impl Writer {
         // When the last handle was dropped, only callbacks wait for answers. Not each group waits again then.
         let gives_up = slot.was_busy && self.signal.is_closed();
         let patience = if gives_up { Duration::ZERO } else { self.options.busy_timeout };
+        let span = Span::commit(group.len());
         let outcome = self.with(slot, Presence::check_before_append, |db| {
             match Self::try_group(db, group, patience)? {
                 Some(answers) => Ok(answers),
                 None => Self::group_or_undo(db, group, patience),
             }
+        });
+        let outcome = span.ended(outcome, |span, answers| {
+            span.count("appends", answers.iter().filter(|answer| answer.is_ok()).count() as u64);
         });
         slot.was_busy = self.signal.is_closed() && matches!(outcome, Err(Error::Busy { .. }));
         match outcome {

@@ -14,6 +14,7 @@
 
 pub(in crate::store) mod catalogue;
 pub(in crate::store) mod compare;
+pub(in crate::store) mod correlations;
 mod description;
 pub(in crate::store) mod rebuild;
 pub(super) mod sample;
@@ -121,6 +122,7 @@ pub(in crate::store) const PROJECTIONS: &[&Description] = &[
     &tool_calls::DESCRIPTION,
     &usage::DESCRIPTION,
     &tasks::DESCRIPTION,
+    &correlations::DESCRIPTION,
 ];
 
 /// Begins every projection.

@@ -29,7 +29,7 @@ pub(super) use intact::fault;
 pub(in crate::store) use intact::{cannot_be_opened, is_damaged_for};
 
 pub(in crate::store) const NAME: &str = "search";
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
 
 /// The name of the index.
 pub(in crate::store) const TABLE: &str = "transcript_search";

@@ -12,7 +12,7 @@ use crate::store::engine::Doing as _;
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "transcript",
-    version: 1,
+    version: 2, // 2: `text_members`
     schema: 4,
     statements: &[],
     tables: &[Table {

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::mend::{drop_object, refuse_lost_truth};
-use super::{Object, ObjectKind, State, compare, read, wanted};
+use super::{Object, ObjectKind, State, compare, is_declared, read, wanted};
 use crate::error::{Error, Result};
 use crate::store::derived::projection;
 use crate::store::engine::Doing as _;
@@ -65,8 +65,11 @@ pub(in super::super) fn make_whole(db: &Connection, then: &[Object]) -> Result<(
 fn refuse_taken_names(then: &[Object], found: &[Object]) -> Result<()> {
     let strangers = compare(then, found).into_iter().filter(|difference| difference.state == State::Strange);
     let later = strangers.map(|difference| difference.object);
-    let later =
-        later.filter(|object| wanted().is_ok_and(|all| all.iter().any(|wanted| wanted.id() == object.id())));
+    // What a projection declares is only made if it is missing, so an object that is exactly that may be there.
+    let later = later.filter(|object| {
+        wanted().is_ok_and(|all| all.iter().any(|wanted| wanted.id() == object.id()))
+            && !is_declared(object, projection::PROJECTIONS)
+    });
     let tables = found.iter().filter(|object| object.kind == ObjectKind::Table).cloned();
     let in_place =
         tables.filter(|table| then.iter().any(|ours| ours.id() == table.id() && ours.kind != table.kind));

@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     // One handle for the whole process; clones of it may go to any thread.
     let store = Store::open(&path)?;
     let begun = Instant::now();
-    let from = store.head()?;
+    let from = store.last_position()?;
     let done = AtomicBool::new(false);
     let seen = std::thread::scope(|scope| {
         let follower = scope.spawn(|| print_what_happens(&store, from, &done));

@@ -155,8 +155,8 @@ pub fn documents(data: &[u8]) {
     let text = text(data);
     if let Ok(document) = BaseDocument::parse(text.as_str()) {
         assert_eq!(document.as_str(), text);
-        let (leaf, is_empty) = document.head();
-        drop(document.with_head(leaf.as_deref(), is_empty));
+        let (leaf, is_empty) = document.leaf();
+        drop(document.with_leaf(leaf.as_deref(), is_empty));
         if let Ok(Some(raised)) = upcast_base_state(&text) {
             assert!(BaseDocument::parse(raised.document.as_str()).is_ok(), "{}", raised.document.as_str());
         }
@@ -206,7 +206,7 @@ pub fn sql(data: &[u8]) {
         memory_bytes_max: 32 << 20,
         value_bytes_max: 1 << 20,
     };
-    let head = store.head().expect("the head");
+    let head = store.last_position().expect("the head");
     let conversation = vec![("conversation".to_owned(), SqlValue::from("other"))];
     let needs = text.contains(":conversation");
     let parameters = if needs { conversation.as_slice() } else { &[] };
@@ -228,7 +228,7 @@ pub fn sql(data: &[u8]) {
         Err(Error::QueryTooLong { .. } | Error::QueryTooLarge { .. }) => {}
         Err(other) => panic!("{text}\n{other:?}"),
     }
-    assert_eq!(store.head().expect("the head"), head, "{text}");
+    assert_eq!(store.last_position().expect("the head"), head, "{text}");
 }
 
 /// Searches for any words.
@@ -314,10 +314,10 @@ pub fn foreign(data: &[u8]) {
     };
     let reports = run_import();
     check_store(&store);
-    let head = store.head().expect("the head");
+    let head = store.last_position().expect("the head");
     let again = run_import();
     assert_eq!(
-        store.head().expect("the head"),
+        store.last_position().expect("the head"),
         head,
         "the second import changed the log\n{reports:?}\n{again:?}"
     );
@@ -419,8 +419,8 @@ pub fn fold(data: &[u8]) {
 }
 
 fn check_store(store: &Store) {
-    let findings = store.verify(None, &mut |_| ()).expect("verify").findings;
+    let findings = store.audit().verify(None, &mut |_| ()).expect("verify").findings;
     assert!(findings.is_empty(), "{findings:?}");
-    let findings = store.verify_projections(&mut |_| ()).expect("verify").findings;
+    let findings = store.audit().verify_projections(&mut |_| ()).expect("verify").findings;
     assert!(findings.is_empty(), "{findings:?}");
 }

@@ -114,7 +114,7 @@ impl Store {
         expected: Expected,
         events: Vec<NewEvent>,
     ) -> Result<Vec<Appended>> {
-        let append = Append { expected, events, base_state: None, head: None };
+        let append = Append { expected, events, base_state: None, leaf: None };
         self.append_all(conversation, append).await
     }
 
@@ -181,10 +181,10 @@ impl Store {
         Follower { store: self.clone(), follower: self.store.follow(after) }
     }
 
-    /// Follows one conversation, beginning with the event at `from`.
+    /// Follows one conversation, beginning after the event at `after`; see [`crate::Store::follow_conversation`].
     #[must_use]
-    pub fn follow_conversation(&self, conversation: &ConversationId, from: Sequence) -> Follower {
-        Follower { store: self.clone(), follower: self.store.follow_conversation(conversation, from) }
+    pub fn follow_conversation(&self, conversation: &ConversationId, after: Option<Sequence>) -> Follower {
+        Follower { store: self.clone(), follower: self.store.follow_conversation(conversation, after) }
     }
 
     /// The subscription of that name; see [`crate::Store::subscription`].

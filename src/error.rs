@@ -443,12 +443,12 @@ pub enum Error {
         conversation: ConversationId,
     },
     /// The backup does not reach to the requested position.
-    #[error("the backup reaches to position {head}, not to {position}")]
+    #[error("the backup reaches to position {last_position}, not to {position}")]
     BackupTooShort {
         /// The requested position.
         position: crate::ids::Position,
         /// The newest position in the backup.
-        head: crate::ids::Position,
+        last_position: crate::ids::Position,
     },
     /// SQLite failed in a way that no other error describes.
     #[error("storage failed while {doing}: {source}")]

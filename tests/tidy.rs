@@ -125,6 +125,7 @@ const SUBROOMS: &[(&str, &Rows)] = &[
             ("read", &["options", "engine", "table", "derived", "file", "write"]),
             ("transfer", &["options", "engine", "table", "write"]),
             ("maintenance", &["options", "engine", "table", "derived", "file", "read", "transfer"]),
+            ("handle", &["options", "engine", "table", "derived", "file", "write", "read"]),
         ],
     ),
     (

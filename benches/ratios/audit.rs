@@ -103,12 +103,12 @@ fn verification(store: &Store, db: &Connection, count: usize, bytes: u64, table:
         let raw = rate(count, || assert_eq!(hashed_scan(db), bytes));
         let mut seconds = 0.0;
         let quick = rate(count, || {
-            let seen = store.verify(None, &mut |_| ()).expect("verify");
+            let seen = store.audit().verify(None, &mut |_| ()).expect("verify");
             assert_eq!((seen.events, seen.payload_bytes, seen.findings), (count as u64, bytes, Vec::new()));
         });
         seconds += count as f64 / quick;
         seconds += time(|| {
-            assert_eq!(store.verify_projections(&mut |_| ()).expect("verify").findings, []);
+            assert_eq!(store.audit().verify_projections(&mut |_| ()).expect("verify").findings, []);
         })
         .as_secs_f64();
         if round > 0 {

@@ -115,7 +115,7 @@ fn archive(db: &Path, source: &Path, events: usize, table: &mut Table) {
     let plain = rate(events, scan);
     let mut pack = Row::new("archive: events / plain scan", Budget::Open, "/s");
     let archive = || {
-        let report = store.archive(std::slice::from_ref(id), None, &mut |_| {}).expect("archive");
+        let report = store.retention().archive(std::slice::from_ref(id), None, &mut |_| {}).expect("archive");
         assert_eq!(report.events, events as u64);
     };
     pack.push(rate(events, archive), plain);
@@ -123,7 +123,7 @@ fn archive(db: &Path, source: &Path, events: usize, table: &mut Table) {
     let mut row = Row::new("archive: scan of 50,000 / plain scan", Budget::Open, "/s");
     row.push(rate(events, scan), plain);
     table.add(&row);
-    store.vacuum().expect("vacuum");
+    store.maintenance().vacuum().expect("vacuum");
     drop(store);
     let name = "size: archived, with projections and search index / du of the folder";
     let mut size = Row::new(name, Budget::AtMost(0.35), "MB");

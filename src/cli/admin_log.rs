@@ -25,12 +25,12 @@ pub(super) struct Arguments {
 
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
-    let acts = store.admin_log(command.after, command.limit)?;
+    let acts = store.audit().admin_log(command.after, command.limit)?;
     if output.json {
         for act in &acts {
             let mut value = json::act(act);
             if command.receipts {
-                value["receipts"] = store.receipts(act.number)?.iter().map(json::receipt).collect();
+                value["receipts"] = store.audit().receipts(act.number)?.iter().map(json::receipt).collect();
             }
             output.value(&value)?;
         }
@@ -62,7 +62,7 @@ fn print_receipts(store: &Store, acts: &[Act], output: &Output) -> Result<()> {
     let digest = |digest: Option<Digest>| digest.map_or_else(|| "-".to_owned(), Digest::to_hex);
     for act in acts.iter().filter(|act| act.receipts > 0) {
         let mut rows = table(&["what", "name", "sha-256 before", "sha-256 after"], &[]);
-        for receipt in store.receipts(act.number)? {
+        for receipt in store.audit().receipts(act.number)? {
             let (before, after) = (digest(receipt.digest), digest(receipt.new_digest));
             rows.add_row(row([receipt.part.to_string(), one_line(&receipt.name, 100), before, after]));
         }

@@ -56,12 +56,12 @@ pub(super) fn run(place: &Place<'_>, command: &Archive, output: &Output) -> Resu
     }
     let bar = output.progress("conversations");
     bar.set_length(ids.len() as u64);
-    let report = store.archive(&ids, command.reason.as_deref(), &mut |progress| {
+    let report = store.retention().archive(&ids, command.reason.as_deref(), &mut |progress| {
         bar.set_position(progress.conversations);
         bar.set_message(bytes(progress.payload_bytes));
     })?;
     bar.finish_and_clear();
-    let vacuumed = if command.vacuum { Some(store.vacuum()?) } else { None };
+    let vacuumed = if command.vacuum { Some(store.maintenance().vacuum()?) } else { None };
     if output.json {
         output.value(&json!({
             "conversations": report.conversations,
@@ -109,7 +109,7 @@ pub(super) fn undo(place: &Place<'_>, command: &Unarchive, output: &Output) -> R
     let ids = command.ids.iter().map(|prefix| store.resolve(prefix)).collect::<Result<Vec<_>>>()?;
     let mut events = Vec::new();
     for id in &ids {
-        events.push((id, store.unarchive(id, command.reason.as_deref())?));
+        events.push((id, store.retention().unarchive(id, command.reason.as_deref())?));
     }
     if output.json {
         let conversations: Vec<_> =

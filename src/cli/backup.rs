@@ -53,16 +53,16 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     if !is_folder && !command.update && !command.follow {
         return copy(&store, &command.target, output);
     }
-    let mut changes = store.changes();
+    let mut changes = store.backup().changes();
     let mut full = command.full;
     loop {
         let began = Instant::now();
         let step = match is_folder {
             true => {
                 let keep = command.keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX));
-                store.back_up_to_folder(&command.target, BackupFolder { full, keep })?
+                store.backup().to_folder(&command.target, BackupFolder { full, keep })?
             }
-            false => store.back_up_to_file(&command.target)?,
+            false => store.backup().to_file(&command.target)?,
         };
         full = false;
         print_step(step.as_ref(), &command.target, command.follow, output)?;
@@ -76,7 +76,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
 
 /// Copies the store to a new file.
 fn copy(store: &Store, file: &Path, output: &Output) -> Result<u8> {
-    let report = store.backup(file).inspect_err(|error| {
+    let report = store.backup().to_new_file(file).inspect_err(|error| {
         if let Error::WouldOverwrite { .. } = error {
             output.remark(format!(
                 "`annals backup {} --update` brings an earlier copy up to date",
@@ -89,7 +89,7 @@ fn copy(store: &Store, file: &Path, output: &Output) -> Result<u8> {
         output.value(&json!({
             "file": file.to_string_lossy(),
             "bytes": size,
-            "position": report.head.0,
+            "position": report.last_position.0,
             "conversations": report.conversations,
             "events": report.events,
         }))?;

@@ -27,7 +27,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         output.remark("nothing was deleted; --yes deletes without asking");
         return Ok(REFUSED);
     }
-    let events = store.delete(&id)?;
+    let events = store.retention().delete(&id)?;
     if output.json {
         output.value(&json!({"id": id.as_str(), "events": events}))?;
     } else {

@@ -87,7 +87,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     if command.repair {
         for finding in found.iter().filter(|finding| finding.remedy.is_some()) {
             let mended = doctor.repair_telling(finding, &mut |progress| {
-                bar.set_length(progress.head.0);
+                bar.set_length(progress.last_position.0);
                 bar.set_position(progress.position.0);
             });
             repairs.push((finding, mended));
@@ -122,7 +122,7 @@ fn unopened(what: &str, error: &Error) -> Finding {
 fn total(store: &Store, id: Option<&ConversationId>) -> Result<u64> {
     let total = match id {
         Some(id) => store.conversation(id).map(|row| row.event_count),
-        None => store.head().map(|head| head.0),
+        None => store.last_position().map(|head| head.0),
     };
     match total {
         Err(error) if Store::is_damage(&error) => Ok(0),

@@ -48,7 +48,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     }
     let mut erased = Vec::new();
     for id in family.into_iter().rev() {
-        let erasure = store.erase(&id, &command.reason)?;
+        let erasure = store.retention().erase(&id, &command.reason)?;
         erased.push((id, erasure));
     }
     let log_emptied = erased.last().is_some_and(|(_, erasure)| erasure.log_emptied);

@@ -13,7 +13,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reports what was rebuilt when `store` was opened, and makes `store` report the progress of long loads.
 pub(super) fn tell(store: &Store) {
-    let made = store.made_again();
+    let made = store.maintenance().made_again();
     if !made.is_empty() {
         print::tell(format_args!("annals: rebuilt what was missing or altered: {}", made.join(", ")));
     }
@@ -29,7 +29,7 @@ pub(super) fn tell(store: &Store) {
         return;
     }
     let reports = Mutex::new(Reports { last: Instant::now() });
-    store.tell_loading(move |progress| {
+    store.maintenance().tell_loading(move |progress| {
         let Ok(mut reports) = reports.lock() else { return };
         if let Some(line) = reports.next(progress, Instant::now()) {
             print::tell(format_args!("annals: {line}"));
@@ -50,22 +50,22 @@ impl Reports {
             return None;
         }
         self.last = now;
-        let (position, head) = (count(progress.position.0), count(progress.head.0));
-        Some(format!("derived tables follow the log: {position} of {head} events"))
+        let (position, last) = (count(progress.position.0), count(progress.last_position.0));
+        Some(format!("derived tables follow the log: {position} of {last} events"))
     }
 }
 
 /// Returns what to say about a file that may only be read and whose derived tables have not read the whole log.
 fn lacking(behind: RebuildProgress) -> String {
-    let RebuildProgress { position, head } = behind;
-    if position == head {
+    let RebuildProgress { position, last_position } = behind;
+    if position == last_position {
         return "the file may only be read, and some rows of its derived tables are out of date".to_owned();
     }
     format!(
         "the file may only be read, and its derived tables have read {} of {} events: transcripts, tool calls, usage, \
          tasks and queries lack the rest",
         count(position.0),
-        count(head.0)
+        count(last_position.0)
     )
 }
 
@@ -74,7 +74,7 @@ fn unindexed(behind: RebuildProgress) -> String {
     format!(
         "the file may only be read, and its search index has read {} of {} events: a search does not find the rest",
         count(behind.position.0),
-        count(behind.head.0)
+        count(behind.last_position.0)
     )
 }
 
@@ -91,7 +91,7 @@ mod tests {
         let begun = Instant::now();
         let mut reports = Reports { last: begun };
         let mut at = |ms: u64, position: u64| {
-            let progress = RebuildProgress { position: Position(position), head: Position(5000) };
+            let progress = RebuildProgress { position: Position(position), last_position: Position(5000) };
             reports.next(progress, begun + Duration::from_millis(ms))
         };
         assert_eq!(at(0, 1000), None);
@@ -121,7 +121,7 @@ mod tests {
         let read_only = Options { read_only: true, ..Options::default() };
         let reader = Store::open_with(&path, &read_only).unwrap();
         let behind = reader.behind().unwrap().unwrap();
-        assert_eq!(behind, RebuildProgress { position: Position(1), head: Position(3) });
+        assert_eq!(behind, RebuildProgress { position: Position(1), last_position: Position(3) });
         assert!(lacking(behind).contains("have read 1 of 3 events"), "{}", lacking(behind));
         assert!(lacking(RebuildProgress { position: Position(3), ..behind }).contains("out of date"));
         assert_eq!(reader.index_behind().unwrap(), None, "an index that was never used lacks nothing");
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!((reader.behind().unwrap(), reader.index_behind().unwrap()), (None, None));
         writer.append(&talk, Expected::Any, &[event("d")]).unwrap();
         let behind = reader.index_behind().unwrap().unwrap();
-        assert_eq!(behind, RebuildProgress { position: Position(3), head: Position(4) });
+        assert_eq!(behind, RebuildProgress { position: Position(3), last_position: Position(4) });
         assert!(unindexed(behind).contains("has read 3 of 4 events"), "{}", unindexed(behind));
         writer.catch_up().unwrap();
         assert_eq!((reader.behind().unwrap(), reader.index_behind().unwrap()), (None, None));

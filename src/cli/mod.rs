@@ -146,7 +146,7 @@ impl Place<'_> {
         let store = Store::open_with(self.path, &Options { actor: actor::who(), ..options.clone() })?;
         upgrade::tell(&store, self.path);
         loading::tell(&store);
-        if let Some(warning) = store.write_log().warning() {
+        if let Some(warning) = store.maintenance().write_log().warning() {
             print::tell(format_args!("annals: {}: {warning}", self.path.display()));
         }
         Ok(store)

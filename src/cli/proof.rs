@@ -111,7 +111,7 @@ pub(super) fn head(place: &Place<'_>, command: &Head, output: &Output) -> Result
     let store = place.read()?;
     let id = command.id.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
     let scope = if id.is_some() { Scope::Conversation } else { Scope::Whole };
-    let head = proof::Head { scope, at: Timestamp::now(), heads: store.heads(id.as_ref())? };
+    let head = proof::Head { scope, at: Timestamp::now(), heads: store.audit().chain_heads(id.as_ref())? };
     let text = match &key {
         Some(key) => head.to_signed_text(key),
         None => head.to_text(),
@@ -170,7 +170,7 @@ fn withheld(command: &Bundle, store: &Store, id: &ConversationId) -> Result<With
     let values = command.values.read()?;
     let mut finders = Vec::new();
     if command.redact_secrets {
-        finders.push(store.finder_with_own(id, &Finder::secrets(), &values)?);
+        finders.push(store.retention().finder_with_own(id, &Finder::secrets(), &values)?);
     } else if !values.is_empty() {
         finders.push(Finder::default().with_values(&values)?);
     }

@@ -71,13 +71,13 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let store = if command.yes { place.write()? } else { place.read()? };
     let plan = if command.yes {
         let bar = output.progress("conversations");
-        let plan = store.prune(&rules, command.reason.as_deref(), &mut |_| bar.inc(1))?;
+        let plan = store.retention().prune(&rules, command.reason.as_deref(), &mut |_| bar.inc(1))?;
         bar.finish_and_clear();
         plan
     } else {
-        store.plan_pruning(&rules)?
+        store.retention().plan_pruning(&rules)?
     };
-    let vacuumed = if command.vacuum { Some(store.vacuum()?) } else { None };
+    let vacuumed = if command.vacuum { Some(store.maintenance().vacuum()?) } else { None };
     if output.json {
         output.value(&json!({
             "applied": command.yes,

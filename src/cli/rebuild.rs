@@ -21,24 +21,28 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let store = place.write()?;
     let names: Vec<&str> = command.names.iter().map(String::as_str).collect();
     let started = Instant::now();
-    let receipts = store.repairs(None)?.len();
+    let receipts = store.maintenance().repairs(None)?.len();
     let bar = output.progress("events");
-    store.rebuild(&names, &mut |progress| {
-        bar.set_length(progress.head.0);
+    store.maintenance().rebuild(&names, &mut |progress| {
+        bar.set_length(progress.last_position.0);
         bar.set_position(progress.position.0);
     })?;
     bar.finish_and_clear();
     let rebuilt: Vec<_> = store
+        .maintenance()
         .projections()?
         .into_iter()
         .filter(|status| names.is_empty() || names.contains(&status.name))
         .collect();
-    let remade = store.repairs(None)?.split_off(receipts);
+    let remade = store.maintenance().repairs(None)?.split_off(receipts);
     let with_catalogue = names.is_empty() || names.contains(&"catalogue");
     if output.json {
         let projections: Vec<_> = rebuilt
             .iter()
-            .map(|status| json!({"name": status.name, "position": status.position.0, "head": status.head.0}))
+            .map(|status| {
+                let last = status.last_position.0;
+                json!({"name": status.name, "position": status.position.0, "head": last})
+            })
             .collect();
         let rows = remade
             .iter()

@@ -70,11 +70,11 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         None => Redaction::Matches { finder: &finder, values: &values, own: command.what.secrets },
     };
     if command.dry_run {
-        let report = store.plan_redaction(&id, redaction)?;
+        let report = store.retention().plan_redaction(&id, redaction)?;
         print(&id, &report, None, output)?;
         return Ok(DONE);
     }
-    let report = store.redact(&id, redaction, command.reason.as_deref().unwrap_or_default())?;
+    let report = store.retention().redact(&id, redaction, command.reason.as_deref().unwrap_or_default())?;
     let wiped = match report.act {
         Some(_) => vacuum::after(&store, &command.wipe, report.log_emptied)?,
         None => vacuum::Wiped { vacuumed: true, log_emptied: true },

@@ -10,7 +10,7 @@ use super::{DONE, FAILED, Place, REFUSED, actor};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::replay::Point;
-use crate::store::{BackupFile, Moment, Restoration, Restored, Store, Verification};
+use crate::store::{Backup, BackupFile, Moment, Restoration, Restored, Store, Verification};
 use crate::transfer::{CopyReport, CopyStatus, bring_back};
 
 /// Make a file from a backup, as of its end or of any earlier point, and verify all of it
@@ -84,7 +84,7 @@ fn moment(text: Option<&str>) -> Result<Moment> {
 fn restore(from: &Path, to: &Path, moment: &Moment, output: &Output) -> Result<Restored> {
     let bar = output.progress("events verified");
     let how = Restoration { moment: moment.clone(), actor: actor::who() };
-    let restored = Store::restore(from, to, &how, &mut |progress| bar.set_position(progress.events))?;
+    let restored = Backup::restore(from, to, &how, &mut |progress| bar.set_position(progress.events))?;
     bar.finish_and_clear();
     Ok(restored)
 }
@@ -111,7 +111,7 @@ impl Drop for Scratch {
 
 /// Restores one conversation into a file that may contain others.
 fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> {
-    let id = Store::find_in_backup(&command.from, id)?;
+    let id = Backup::find(&command.from, id)?;
     let target = Place { path: to }.create()?;
     let length = |source: &Store| match &command.at {
         None => Ok(None),
@@ -123,7 +123,7 @@ fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> 
     let report = bring_back(&command.from, &id, length, &target)?;
     target.catch_up()?;
     let verification = match report.status.is_whole() {
-        true => target.verify(Some(&id), &mut |_| ())?,
+        true => target.audit().verify(Some(&id), &mut |_| ())?,
         false => Verification::default(),
     };
     if output.json {
@@ -191,7 +191,7 @@ fn print_restored(restored: &Restored, to: Option<&Path>, output: &Output) -> Re
             "file": to.map(Path::to_string_lossy),
             "taken_at": restored.taken_at.map(Timestamp::to_rfc3339),
             "files": restored.files,
-            "position": restored.head.0,
+            "position": restored.last_position.0,
             "conversations": seen.conversations,
             "events": seen.events,
             "cut": restored.cut,
@@ -206,7 +206,7 @@ fn print_restored(restored: &Restored, to: Option<&Path>, output: &Output) -> Re
         "{name}: {} with {} up to position {}{}{} ({})",
         plural(seen.conversations, "conversation"),
         plural(seen.events, "event"),
-        restored.head,
+        restored.last_position,
         restored.taken_at.map(|at| format!(", from a backup of {} UTC", time(at))).unwrap_or_default(),
         if restored.files > 1 {
             format!(" in {} files", count(restored.files as u64))
@@ -234,7 +234,7 @@ fn print_restored(restored: &Restored, to: Option<&Path>, output: &Output) -> Re
 }
 
 fn list(folder: &Path, output: &Output) -> Result<u8> {
-    let files = Store::backups(folder)?;
+    let files = Backup::list(folder)?;
     if output.json {
         for file in &files {
             output.value(&json!({

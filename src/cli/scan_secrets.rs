@@ -37,12 +37,13 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let bar = output.progress("events");
     bar.set_length(match &id {
         Some(id) => store.conversation(id)?.event_count,
-        None => store.head()?.0,
+        None => store.last_position()?.0,
     });
-    let report = store.scan_secrets(id.as_ref(), &Finder::secrets(), &values, &mut |progress| {
-        bar.set_position(progress.events);
-        bar.set_message(bytes(progress.payload_bytes));
-    })?;
+    let report =
+        store.retention().scan_secrets(id.as_ref(), &Finder::secrets(), &values, &mut |progress| {
+            bar.set_position(progress.events);
+            bar.set_message(bytes(progress.payload_bytes));
+        })?;
     bar.finish_and_clear();
     let code = if report.places.is_empty() { DONE } else { REFUSED };
     if output.json {

@@ -51,7 +51,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let text = command.text.join(" ");
     let bar = output.progress("events");
     let hits = store.search(&text, &filter, command.limit, &mut |progress| {
-        bar.set_length(progress.head.0);
+        bar.set_length(progress.last_position.0);
         bar.set_position(progress.position.0);
         bar.set_message("building the search index");
     })?;

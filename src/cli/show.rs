@@ -43,7 +43,7 @@ impl Page {
     fn read(store: &Store, id: &ConversationId) -> Result<Self> {
         Ok(Self {
             conversation: store.conversation(id)?,
-            archived: store.archived(id)?,
+            archived: store.retention().archived(id)?,
             kinds: store.count_kinds(id)?,
             tools: store.tool_counts(id)?,
             usage: store.usage(Some(id))?,

@@ -45,10 +45,10 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
             let id = store.resolve(prefix)?;
             let length = store.conversation(&id)?.event_count;
             let from = command.from.unwrap_or_else(|| length.saturating_sub(command.lines));
-            store.follow_conversation(&id, Sequence(from))
+            store.follow_conversation(&id, from.checked_sub(1).map(Sequence))
         }
         None => {
-            let head = store.head()?.0;
+            let head = store.last_position()?.0;
             let from = command.from.unwrap_or_else(|| head.saturating_sub(command.lines));
             store.follow(Position(from))
         }

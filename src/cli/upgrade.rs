@@ -8,7 +8,7 @@ use serde_json::json;
 use super::print::{Output, bytes, plural};
 use super::{DONE, Place, quoted};
 use crate::error::Result;
-use crate::store::{SCHEMA_VERSION, Store, Upgrade};
+use crate::store::{Maintenance, SCHEMA_VERSION, Store, Upgrade};
 
 /// Bring a file of an older Annals up to date, and keep a copy of the old file
 ///
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
-    let from = Store::schema_of(place.path)?;
+    let from = Maintenance::schema_of(place.path)?;
     if command.check {
         return check(place.path, from, output);
     }
@@ -41,7 +41,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         Some(path) => Some(path.clone()),
         None => Some(beside(place.path, from)),
     };
-    let done = Store::upgrade(place.path, backup.as_deref())?;
+    let done = Maintenance::upgrade(place.path, backup.as_deref())?;
     let store = place.write()?;
     store.catch_up()?;
     if output.json {
@@ -69,7 +69,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
 }
 
 fn check(path: &Path, from: u32, output: &Output) -> Result<u8> {
-    let steps = Store::upgrade_steps(from);
+    let steps = Maintenance::upgrade_steps(from);
     if output.json {
         output.value(&json!({"schema": from, "newest": SCHEMA_VERSION, "steps": steps}))?;
     } else if steps.is_empty() {
@@ -105,7 +105,7 @@ fn beside(path: &Path, schema: u32) -> PathBuf {
 
 /// Prints a notice if opening the file has upgraded it.
 pub(super) fn tell(store: &Store, path: &Path) {
-    if let Some(from) = store.upgraded_from() {
+    if let Some(from) = store.maintenance().upgraded_from() {
         super::print::tell(format_args!(
             "annals: {} had schema {from} and was brought to {SCHEMA_VERSION} (`annals --db {} upgrade` keeps a copy first)",
             path.display(),

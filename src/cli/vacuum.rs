@@ -14,7 +14,7 @@ pub(super) struct Arguments;
 
 pub(super) fn run(place: &Place<'_>, _command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.write()?;
-    let report = store.vacuum()?;
+    let report = store.maintenance().vacuum()?;
     if output.json {
         output.value(&json!({
             "bytes_before": report.bytes_before,
@@ -59,7 +59,7 @@ pub(super) fn after(store: &Store, wipe: &Wipe, log_emptied: bool) -> Result<Wip
     if wipe.no_vacuum {
         return Ok(Wiped { vacuumed: false, log_emptied });
     }
-    let report = store.vacuum()?;
+    let report = store.maintenance().vacuum()?;
     Ok(Wiped { vacuumed: true, log_emptied: report.log_emptied })
 }
 

@@ -94,7 +94,7 @@ fn verify(
     // What cannot be read here is a finding of the verification; the progress then has no length.
     let total = match id {
         Some(id) => store.conversation(id).map(|row| row.event_count),
-        None => store.head().map(|head| head.0),
+        None => store.last_position().map(|head| head.0),
     };
     let bar = output.progress("events");
     bar.set_length(total.unwrap_or(0));
@@ -103,16 +103,16 @@ fn verify(
         bar.set_message(bytes(progress.payload_bytes));
     };
     let seen = match id {
-        None if !is_quick => store.verify_whole(&mut |step| match step {
+        None if !is_quick => store.audit().verify_whole(&mut |step| match step {
             VerifyStep::Checking(progress) => checking(progress),
             VerifyStep::Structure => bar.set_message("pages and indexes"),
             VerifyStep::Comparing(progress) => {
-                bar.set_length(progress.head.0);
+                bar.set_length(progress.last_position.0);
                 bar.set_position(progress.position.0);
                 bar.set_message("replayed");
             }
         }),
-        only => store.verify(only, &mut checking),
+        only => store.audit().verify(only, &mut checking),
     };
     bar.finish_and_clear();
     seen

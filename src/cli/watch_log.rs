@@ -48,7 +48,9 @@ pub(super) async fn watch(store: Store) {
     loop {
         checks.tick().await;
         let watched = store.clone();
-        let Ok(warning) = tokio::task::spawn_blocking(move || watched.write_log().warning()).await else {
+        let Ok(warning) =
+            tokio::task::spawn_blocking(move || watched.maintenance().write_log().warning()).await
+        else {
             return;
         };
         if let Some(text) = watch.notice(Instant::now(), warning) {

@@ -139,12 +139,12 @@ impl Doctor<'_> {
         let id = &chart.row.id;
         examine_sequences(chart);
         if self.looks_for(Trouble::Catalogue)
-            && let Some(what) = self.store.check_catalogue(id)?
+            && let Some(what) = self.store.maintenance().check_catalogue(id)?
         {
             chart.add(Trouble::Catalogue, what, Some(Remedy::Recatalogue));
             // The log is longer than the row says, so its end was not read here. Findings about HEAD and calls would be
             // wrong, and their repair would write to the log. So the row has to be repaired first.
-            if self.store.hash_at(id, Sequence(chart.row.event_count))?.is_some() {
+            if self.store.audit().hash_at(id, Sequence(chart.row.event_count))?.is_some() {
                 return Ok(());
             }
         }

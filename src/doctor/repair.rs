@@ -12,7 +12,7 @@ use crate::event::{NewEvent, Source};
 use crate::ids::{ConversationId, EventId, ROOT, Timestamp};
 use crate::state::base::FieldChange;
 use crate::store::{
-    APPLICATION_ID, Append, BaseStateChange, Head, Mending, Options, RebuildProgress, Repair, Store,
+    APPLICATION_ID, Append, BaseStateChange, Leaf, Mending, Options, RebuildProgress, Repair, Store,
 };
 use crate::transfer::{Copier, CopyOptions, CopyReport, ImportOptions, ImportStatus, Importer};
 use crate::untrusted;
@@ -57,22 +57,22 @@ impl Doctor<'_> {
         };
         match remedy {
             Remedy::Rebuild { projection } => {
-                self.store.rebuild(&[projection], progress)?;
-                return self.store.note_repair(None, &why);
+                self.store.maintenance().rebuild(&[projection], progress)?;
+                return self.store.maintenance().note_repair(None, &why);
             }
             Remedy::Reindex => return self.store.remake_indexes(&why),
-            Remedy::Reguard => return self.store.mend_guards(&why)?.ok_or_else(none),
+            Remedy::Reguard => return self.store.maintenance().mend_guards(&why)?.ok_or_else(none),
             _ => {}
         }
         let id = finding.conversation.as_ref().ok_or_else(none)?;
         match remedy {
             Remedy::Rebuild { .. } | Remedy::Reindex | Remedy::Reguard => Err(none()),
-            Remedy::Recatalogue => self.store.remake_catalogue(id)?.ok_or_else(none),
+            Remedy::Recatalogue => self.store.maintenance().remake_catalogue(id)?.ok_or_else(none),
             Remedy::ImportAgain { from } => self.import_again(id, from, &why),
             Remedy::MoveHead { to } => {
                 let head = match to {
-                    Some(to) => Head::At(EventId::new(&**to)?),
-                    None => Head::Empty,
+                    Some(to) => Leaf::At(EventId::new(&**to)?),
+                    None => Leaf::Empty,
                 };
                 self.mend(id, Vec::new(), Some(head), None, &why)
             }
@@ -80,7 +80,7 @@ impl Doctor<'_> {
                 let event = stand_in(lost, parent.as_deref())?;
                 // The placeholder is not a tip of a branch, so HEAD does not move.
                 let head =
-                    self.store.conversation(id)?.leaf_event_id.map(EventId::new).transpose()?.map(Head::At);
+                    self.store.conversation(id)?.leaf_event_id.map(EventId::new).transpose()?.map(Leaf::At);
                 let head = match head {
                     Some(head) => head,
                     None => self.implied_head(id)?,
@@ -102,12 +102,12 @@ impl Doctor<'_> {
         &self,
         id: &ConversationId,
         events: Vec<NewEvent>,
-        head: Option<Head>,
+        leaf: Option<Leaf>,
         base_state: Option<BaseStateChange>,
         why: &Mending,
     ) -> Result<Repair> {
         let expected = Expected::Exact(self.store.conversation(id)?.event_count);
-        self.store.mend(id, Append { expected, events, base_state, head }, why)
+        self.store.maintenance().mend(id, Append { expected, events, base_state, leaf }, why)
     }
 
     /// Returns the last event of the live branch.
@@ -120,10 +120,10 @@ impl Doctor<'_> {
     }
 
     /// Returns the implied HEAD of a conversation in which HEAD was never set.
-    fn implied_head(&self, id: &ConversationId) -> Result<Head> {
+    fn implied_head(&self, id: &ConversationId) -> Result<Leaf> {
         Ok(match self.leaf(id)? {
-            Some(leaf) => Head::At(EventId::new(leaf)?),
-            None => Head::Empty,
+            Some(leaf) => Leaf::At(EventId::new(leaf)?),
+            None => Leaf::Empty,
         })
     }
 
@@ -131,7 +131,7 @@ impl Doctor<'_> {
         let path = Path::new(from);
         let is_done = if is_annals(path) { self.copy_again(id, path)? } else { self.read_again(id, path)? };
         if is_done {
-            return self.store.note_repair(Some(id), why);
+            return self.store.maintenance().note_repair(Some(id), why);
         }
         Err(Error::NoRemedy { finding: Trouble::UnfinishedImport.as_str() })
     }

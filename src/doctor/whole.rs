@@ -19,7 +19,7 @@ impl Doctor<'_> {
     pub(super) fn examine_file(&self, seen: &mut Examination) -> Result<bool> {
         let may_repair = !self.looks_for(Trouble::Structure) || self.examine_structure(seen)?;
         if self.looks_for(Trouble::Guards) {
-            let changed = self.store.changed_guards();
+            let changed = self.store.maintenance().changed_guards();
             let changed = seen.bear(None, "the guards of the log", changed)?.unwrap_or_default();
             if !changed.is_empty() {
                 let what = changed.join("; ");
@@ -27,13 +27,13 @@ impl Doctor<'_> {
             }
         }
         if self.looks_for(Trouble::StrangeTrigger) {
-            let triggers = self.store.strange_triggers();
+            let triggers = self.store.maintenance().strange_triggers();
             for (name, table) in seen.bear(None, "the schema", triggers)?.unwrap_or_default() {
                 let what = format!("the trigger {name} on {table} is not of Annals' making");
                 seen.findings.push(Finding::new(Trouble::StrangeTrigger, None, what, None));
             }
         }
-        let unfinished = self.store.unfinished();
+        let unfinished = self.store.maintenance().unfinished();
         for unfinished in seen.bear(None, "the list of unfinished imports", unfinished)?.unwrap_or_default() {
             let is_busy = self.may_run(unfinished.began_at);
             let is_there = Path::new(&unfinished.source).exists();

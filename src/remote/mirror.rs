@@ -10,7 +10,7 @@ use super::{Client, RemoteError, Result, Seen};
 use crate::error::{Error, Expected};
 use crate::event::NewEvent;
 use crate::ids::{ConversationId, EventId, Sequence};
-use crate::store::{Append, EventQuery, Head, Store};
+use crate::store::{Append, EventQuery, Leaf, Store};
 
 /// The delay before a retry after a passing error of the server or of the store.
 const RETRY_DELAY: std::time::Duration = std::time::Duration::from_secs(1);
@@ -132,7 +132,7 @@ fn move_head(store: &Store, id: &ConversationId, head: Option<EventId>) -> crate
         Err(error) => return Err(error),
     }
     let expected = Expected::Exact(row.event_count);
-    let append = Append { expected, events: Vec::new(), base_state: None, head: Some(Head::At(head)) };
+    let append = Append { expected, events: Vec::new(), base_state: None, leaf: Some(Leaf::At(head)) };
     store.append_all(id, append).map(|_| ())
 }
 

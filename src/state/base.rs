@@ -56,7 +56,7 @@ pub enum BaseStateError {
         /// What is wrong with the value.
         source: Fault,
     },
-    /// HEAD cannot be set as a field. It moves with events, or by a [`Head`](crate::store::Head).
+    /// HEAD cannot be set as a field. It moves with events, or by a [`Leaf`](crate::store::Leaf).
     #[error("leaf_event_id and head_is_empty cannot be set as fields; move HEAD instead")]
     Head,
     /// The document is too large.
@@ -175,11 +175,11 @@ impl BaseDocument {
         self.field(field).and_then(Raw::as_text)
     }
 
-    /// Returns the HEAD in the document: `leaf_event_id` and `head_is_empty`.
+    /// Returns the event that HEAD of the document points to: `leaf_event_id` and `head_is_empty`.
     ///
     /// A leaf of more than [`EVENT_ID_BYTES_MAX`] does not count, because no event has such an id.
     #[must_use]
-    pub fn head(&self) -> (Option<String>, bool) {
+    pub fn leaf(&self) -> (Option<String>, bool) {
         let leaf = self.text("leaf_event_id").filter(|leaf| leaf.len() <= EVENT_ID_BYTES_MAX);
         let leaf = leaf.map(Cow::into_owned);
         let empty = self.field("head_is_empty").is_some_and(|raw| raw.text() == "true");
@@ -230,8 +230,8 @@ impl BaseDocument {
 
     /// Returns the document with HEAD set to `leaf` and `head_is_empty`. It is unchanged if HEAD is the same.
     #[must_use]
-    pub fn with_head(&self, leaf: Option<&str>, head_is_empty: bool) -> Cow<'_, Self> {
-        let (old_leaf, was_empty) = self.head();
+    pub fn with_leaf(&self, leaf: Option<&str>, head_is_empty: bool) -> Cow<'_, Self> {
+        let (old_leaf, was_empty) = self.leaf();
         if old_leaf.as_deref() == leaf && was_empty == head_is_empty {
             return Cow::Borrowed(self);
         }
@@ -380,7 +380,7 @@ mod tests {
             BaseDocument::parse(r#"{"id":"a","ours":1,"blocked_messages":{},"stats":{}}"#).unwrap();
         let changes = [set("last_user_message_id", "\"m\""), set("ours_too", "2"), set("hook_config", "{}")];
         assert_eq!(
-            document.with(&changes).with_head(Some("e"), false).as_str(),
+            document.with(&changes).with_leaf(Some("e"), false).as_str(),
             concat!(
                 r#"{"id":"a","ours":1,"blocked_messages":{},"last_user_message_id":"m","#,
                 r#""leaf_event_id":"e","head_is_empty":false,"stats":{},"ours_too":2,"hook_config":{}}"#
@@ -410,13 +410,13 @@ mod tests {
     fn head_is_written_only_if_it_moved() {
         let text = r#"{ "leaf_event_id":"e1", "head_is_empty":false }"#;
         let document = BaseDocument::parse(text).unwrap();
-        assert_eq!(document.head(), (Some("e1".into()), false));
-        assert_eq!(document.with_head(Some("e1"), false).as_str(), text);
+        assert_eq!(document.leaf(), (Some("e1".into()), false));
+        assert_eq!(document.with_leaf(Some("e1"), false).as_str(), text);
         assert_eq!(
-            document.with_head(Some("e2"), false).as_str(),
+            document.with_leaf(Some("e2"), false).as_str(),
             r#"{"leaf_event_id":"e2","head_is_empty":false}"#
         );
-        assert_eq!(document.with_head(None, true).as_str(), r#"{"head_is_empty":true}"#);
+        assert_eq!(document.with_leaf(None, true).as_str(), r#"{"head_is_empty":true}"#);
     }
 
     #[test]
@@ -424,9 +424,9 @@ mod tests {
         for (bytes, is_head) in [(EVENT_ID_BYTES_MAX, true), (EVENT_ID_BYTES_MAX + 1, false)] {
             let leaf = "e".repeat(bytes);
             let document = BaseDocument::parse(format!(r#"{{"leaf_event_id": "{leaf}"}}"#)).unwrap();
-            let (head, is_empty) = document.head();
-            assert_eq!((head.is_some(), is_empty), (is_head, false), "{bytes}");
-            assert_eq!(*document.with_head(head.as_deref(), is_empty), document, "{bytes}");
+            let (leaf, is_empty) = document.leaf();
+            assert_eq!((leaf.is_some(), is_empty), (is_head, false), "{bytes}");
+            assert_eq!(*document.with_leaf(leaf.as_deref(), is_empty), document, "{bytes}");
         }
     }
 

@@ -38,7 +38,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::{
-        Append, BaseStateChange, ConversationFilter, EventQuery, Head, Options, Order, SearchFilter, Store,
+        Append, BaseStateChange, ConversationFilter, EventQuery, Leaf, Options, Order, SearchFilter, Store,
     };
     use super::*;
     use crate::error::Expected;
@@ -69,7 +69,7 @@ mod tests {
                 expected: None,
                 fields: vec![FieldChange::set("a", "1").unwrap()],
             }),
-            head: Some(Head::Empty),
+            leaf: Some(Leaf::Empty),
         };
         store.append_all(&talk, append).unwrap();
         store.search("nothing", &SearchFilter::default(), 1, &mut |_| ()).unwrap();
@@ -149,14 +149,16 @@ mod tests {
         });
         assert_indexed(&setup, "an id", |store, talk| drop(store.resolve_event(talk, "a").unwrap()));
         assert_indexed(&setup, "a scan", |store, talk| store.scan(talk, Sequence(0), |_| Ok(true)).unwrap());
-        assert_indexed(&setup, "the head", |store, _| assert_eq!(store.head().unwrap(), Position(2)));
+        assert_indexed(&setup, "the head", |store, _| {
+            assert_eq!(store.last_position().unwrap(), Position(2))
+        });
         assert_indexed(&setup, "the feed", |store, talk| {
             store.follow(Position::START).next_page(10, Duration::ZERO).unwrap();
-            store.follow_conversation(talk, Sequence(0)).next_page(10, Duration::ZERO).unwrap();
+            store.follow_conversation(talk, None).next_page(10, Duration::ZERO).unwrap();
         });
         assert_indexed(&setup, "the feed of some kinds", |store, talk| {
             store.follow(Position::START).kinds(["x"]).next_page(10, Duration::ZERO).unwrap();
-            store.follow_conversation(talk, Sequence(0)).kinds(["x"]).next_page(10, Duration::ZERO).unwrap();
+            store.follow_conversation(talk, None).kinds(["x"]).next_page(10, Duration::ZERO).unwrap();
         });
         assert_indexed(&setup, "a subscription", |store, _| drop(store.subscription("mailer").unwrap()));
         assert_indexed(&setup, "a tree", |store, talk| drop(store.tree(talk).unwrap()));
@@ -209,15 +211,15 @@ mod tests {
             store.tree_until(talk, 1).unwrap();
         });
         assert_indexed(&setup, "the administrative log", |store, talk| {
-            store.admin_log(0, 100).unwrap();
-            store.receipts(1).unwrap();
-            store.erased_at(talk).unwrap();
-            store.is_archived(talk).unwrap();
+            store.audit().admin_log(0, 100).unwrap();
+            store.audit().receipts(1).unwrap();
+            store.retention().erased_at(talk).unwrap();
+            store.retention().is_archived(talk).unwrap();
         });
         assert_indexed(&setup, "a proof", |store, talk| {
-            store.heads(Some(talk)).unwrap();
-            store.hash_at(talk, Sequence(0)).unwrap();
-            store.links(talk, |_| Ok(())).unwrap();
+            store.audit().chain_heads(Some(talk)).unwrap();
+            store.audit().hash_at(talk, Sequence(0)).unwrap();
+            store.audit().links(talk, |_| Ok(())).unwrap();
         });
     }
 
@@ -232,11 +234,10 @@ mod tests {
         "verify",              // every event, and every attachment
         "verify_projections",  // everything
         "rebuild",
-        "backup",
-        "back_up_to_file",   // everything since the last part
-        "back_up_to_folder", // the same
-        "find_in_backup",    // another file, once
-        "restore",           // the whole file
+        "to_new_file",
+        "to_file",   // everything since the last part
+        "to_folder", // the same
+        "restore",   // the whole file
         "delete",
         "erase",
         "redact",         // every place where an event is stored
@@ -248,33 +249,33 @@ mod tests {
         "finder_with_own", // one base state
         "plan_pruning",    // by a filter of any column
         "prune",
-        "breakdown",        // totals over everything
-        "vacuum",           // every free page
-        "verify_structure", // every page
+        "breakdown", // totals over everything
+        "vacuum",    // every free page
         "verify_whole",
         "check_structure", // every page
-        "check_catalogue", // every event of a conversation
         "remake_catalogue",
         "changed_guards", // the schema
         "strange_triggers",
-        "mend_guards",
         "upgrade",
         "schema_of", // the schema of a file that is not open
         "upgrade_steps",
         // These read nothing, or the same as a read above.
         "path",
+        "backup",
+        "retention",
+        "audit",
+        "maintenance",
         "is_read_only",
         "place",
         "catch_up",
         "projections",
         "save_base_state",
-        "set_head",
+        "set_leaf",
         "set_title",
         "set_fork",
         "set_parent",
         "attach",
         "mark", // a row, by the conversation's id
-        "mend",
         "note_repair",
         "empty_log",
         "write_log", // the size of a file, and the system's locks
@@ -286,7 +287,7 @@ mod tests {
         "body",
         "new_event",
         // One row for each such action: there are few, and they are read by number.
-        "backups",
+        "list", // the names of the files of a folder
         "repairs",
         "unfinished",
         "changes",
@@ -309,8 +310,10 @@ mod tests {
                     continue;
                 }
                 let text = std::fs::read_to_string(&path).unwrap();
-                // The public methods of the store, in each of its `impl` blocks.
-                for block in text.split("\nimpl Store {\n").skip(1) {
+                // The public methods of the store and of its groups, in each of their `impl` blocks.
+                let of = ["Store", "Backup<'_>", "Retention<'_>", "Audit<'_>", "Maintenance<'_>"];
+                let marks = of.map(|of| format!("\nimpl {of} {{\n"));
+                for block in marks.iter().flat_map(|mark| text.split(mark.as_str()).skip(1)) {
                     let block = block.split("\n}\n").next().unwrap();
                     for (at, mark) in block.match_indices("\n    pub fn ") {
                         let name = block[at + mark.len()..].split(|c: char| !c.is_alphanumeric() && c != '_');

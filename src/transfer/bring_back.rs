@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use super::{Copier, CopyOptions, CopyReport};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::store::{Moment, Options, Store};
+use crate::store::{Backup, Moment, Options, Store};
 
 /// Brings a conversation of a backup back into `target`, in its last state, even if it was deleted later.
 ///
-/// The backup is a folder or a file, as for [`Store::restore`]. `length` gets a store with all events of the
+/// The backup is a folder or a file, as for [`Backup::restore`]. `length` gets a store with all events of the
 /// conversation and returns how many of them to keep, or `None` for all. The backup is restored temporarily beside the
 /// target. Data that the target already has is compared and never overwritten; see [`Copier`].
 ///
 /// # Errors
-/// [`Error::NoSuchPoint`] if no event would be left, and the errors of [`Store::restore`] and [`Copier::copy`].
+/// [`Error::NoSuchPoint`] if no event would be left, and the errors of [`Backup::restore`] and [`Copier::copy`].
 pub fn bring_back(
     backup: &Path,
     id: &ConversationId,
@@ -22,7 +22,7 @@ pub fn bring_back(
     target: &Store,
 ) -> Result<CopyReport> {
     let scratch = Scratch::beside(&target.path());
-    Store::restore(backup, &scratch.0, &Moment::Holding(id.clone()).into(), &mut |_| ())?;
+    Backup::restore(backup, &scratch.0, &Moment::Holding(id.clone()).into(), &mut |_| ())?;
     let options = Options { create: false, follow_projections: false, ..Options::default() };
     let source = Store::open_with(&scratch.0, &options)?;
     match length(&source)? {

@@ -181,7 +181,7 @@ impl<'a> Copier<'a> {
             Plan::Leave(status) => status.is_whole(),
             Plan::Add { .. } | Plan::Refuse(_) | Plan::Erased(_) => false,
         };
-        if !has_all || !self.target.verify(Some(target_id), &mut |_| ())?.findings.is_empty() {
+        if !has_all || !self.target.audit().verify(Some(target_id), &mut |_| ())?.findings.is_empty() {
             return Ok(false);
         }
         self.source.delete_carried(&parcel)
@@ -227,7 +227,7 @@ impl<'a> Copier<'a> {
                 report.problems = vec![why];
             }
             Plan::Add { from } => {
-                let verified = self.source.verify(Some(id), &mut |_| ())?;
+                let verified = self.source.audit().verify(Some(id), &mut |_| ())?;
                 if !verified.findings.is_empty() {
                     let findings = verified.findings.iter().take(FINDINGS_MAX);
                     report.problems.extend(findings.map(|finding| match finding.sequence {
@@ -275,7 +275,7 @@ impl<'a> Copier<'a> {
     /// Plans what to do about a parcel that is to have the id `target_id` in the target.
     fn plan(&self, target_id: &ConversationId, parcel: &Parcel) -> Result<Plan> {
         if !self.target.contains(target_id)? {
-            return Ok(match self.target.erased_at(target_id)? {
+            return Ok(match self.target.retention().erased_at(target_id)? {
                 Some(at) => Plan::Erased(format!("it was erased in the target at {at}")),
                 None => Plan::Add { from: 0 },
             });
@@ -288,7 +288,12 @@ impl<'a> Copier<'a> {
         let beside = self.target.compare_beside(target_id, self.source, parcel)?;
         // After an interrupted copy, any of the data beside the events may be missing.
         let is_interrupted = !parcel.is_unfinished()
-            && self.target.unfinished()?.iter().any(|unfinished| unfinished.conversation == *target_id);
+            && self
+                .target
+                .maintenance()
+                .unfinished()?
+                .iter()
+                .any(|unfinished| unfinished.conversation == *target_id);
         let refuse = |why: &str| Ok(Plan::Refuse(why.to_owned()));
         match (stored.event_count.cmp(&parcel.events()), beside) {
             (_, Beside::States) => refuse("the base states, or the moves of HEAD, have diverged"),
@@ -368,7 +373,7 @@ impl<'a> Copier<'a> {
             }
         }
         let arrived = self.target.conversation(target_id)?;
-        if *target_id == parcel.id && arrived.head_hash != parcel.head_hash() {
+        if *target_id == parcel.id && arrived.chain_head != parcel.chain_head() {
             let what = format!("{target_id}: it did not arrive as it was sent");
             return Err(crate::Error::Corrupt { what });
         }

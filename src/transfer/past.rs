@@ -26,7 +26,7 @@ impl Importer<'_> {
             problem,
             action: action.into(),
         };
-        if let Some(at) = self.store.erased_at(id)? {
+        if let Some(at) = self.store.retention().erased_at(id)? {
             let what = format!("it was erased here at {}", at.to_rfc3339());
             if !self.options.accept_erased {
                 let refusal = problem(what, "not taken in; --accept-erased takes it in again");

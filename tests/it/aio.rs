@@ -129,7 +129,7 @@ fn a_thousand_followers_wait_without_threads_and_all_get_the_event() {
         let store = aio::Store::open_with(role.database, options).await.unwrap();
         let talk = conversation("talk");
         append(&store, &talk, "first").await;
-        let head = store.blocking().head().unwrap();
+        let head = store.blocking().last_position().unwrap();
         let before = threads();
         let begun = Arc::new(AtomicUsize::new(0));
         let followers: Vec<_> = (0..FOLLOWERS)
@@ -337,7 +337,7 @@ async fn kinds_and_subscriptions_work_as_in_the_blocking_store() {
     let page = tokio::time::timeout(PATIENCE, again.next_page(10)).await.unwrap().unwrap();
     assert_eq!(page.len(), 1);
     assert_eq!(page[0].event.id.as_str(), "r2");
-    assert_eq!(store.follow_conversation(&talk, Sequence(2)).place(), 2);
+    assert_eq!(store.follow_conversation(&talk, Some(Sequence(1))).place(), 2);
 }
 
 #[tokio::test]

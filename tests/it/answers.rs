@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use annals::event::{ErrorClassification, Unfamiliar, decode};
 use annals::ids::EventId;
 use annals::state::State;
-use annals::store::{Head, SqlAnswer, SqlLimits, SqlQuery, SqlValue};
+use annals::store::{Leaf, SqlAnswer, SqlLimits, SqlQuery, SqlValue};
 use annals::transfer::Importer;
 use annals::{Expected, Store};
 use serde_json::{Value, json};
@@ -49,12 +49,12 @@ fn a_call_is_live_if_head_descends_from_it() {
     store.append(&talk, Expected::Empty, &events).unwrap();
     let live = "SELECT action_id, is_live FROM tool_calls ORDER BY sequence";
     assert_eq!(rows(&store, live), [[text("b"), 1.into()], [text("d"), 1.into()]]);
-    store.set_head(&talk, Head::At(EventId::new("a").unwrap())).unwrap();
+    store.set_leaf(&talk, Leaf::At(EventId::new("a").unwrap())).unwrap();
     assert_eq!(rows(&store, live), [[text("b"), 0.into()], [text("d"), 0.into()]]);
     store.append(&talk, Expected::Any, &[pause_after("e", "a"), command("f", "call-3", "ls")]).unwrap();
     assert_eq!(rows(&store, live), [[text("b"), 0.into()], [text("d"), 0.into()], [text("f"), 1.into()]]);
     assert_eq!(rows(&store, "SELECT command FROM commands WHERE NOT is_live"), [[text("rm left")]]);
-    store.set_head(&talk, Head::Empty).unwrap();
+    store.set_leaf(&talk, Leaf::Empty).unwrap();
     assert_eq!(rows(&store, "SELECT sum(is_live) FROM tool_calls"), [[SqlValue::Integer(0)]]);
 }
 

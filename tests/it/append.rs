@@ -5,7 +5,7 @@ use annals::event::envelope::MEMBER_BYTES_MAX;
 use annals::ids::{CONVERSATION_ID_BYTES_MAX, EVENT_ID_BYTES_MAX, IdError};
 use annals::state::base::FieldChange;
 use annals::store::{
-    Append, Appended, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BaseStateChange, Conversation, Head, PAGE_MAX,
+    Append, Appended, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BaseStateChange, Conversation, Leaf, PAGE_MAX,
 };
 use annals::{
     ConversationId, Error, EventId, Expected, NewEvent, Options, Position, Sequence, Store, Version,
@@ -55,7 +55,7 @@ fn every_expectation_is_met_or_rejected_with_both_numbers() {
             assert_eq!(store.conversation(&talk).unwrap().event_count, length + 1);
         } else {
             assert_error(answer, &Error::Conflict { conversation: talk.clone(), expected, actual: length });
-            assert_eq!(store.head().unwrap(), Position(length));
+            assert_eq!(store.last_position().unwrap(), Position(length));
             assert_eq!(store.conversation(&talk).is_ok(), length > 0, "a conflict creates nothing");
         }
     }
@@ -76,7 +76,7 @@ fn a_retry_with_the_same_bytes_returns_the_places_of_the_events() {
         assert_eq!(again, [place(0, 2, true), place(1, 3, true)], "{expected:?}");
     }
     assert_eq!(store.conversation(&talk).unwrap(), after, "a retry changes nothing");
-    assert_eq!(store.head().unwrap(), Position(3));
+    assert_eq!(store.last_position().unwrap(), Position(3));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn an_empty_batch_creates_a_conversation_and_writes_no_event() {
     let talk = conversation("talk");
     assert_eq!(store.append(&talk, Expected::Empty, &[]).unwrap(), []);
     assert_eq!(store.conversation(&talk).unwrap().event_count, 0);
-    assert_eq!(store.head().unwrap(), Position::START);
+    assert_eq!(store.last_position().unwrap(), Position::START);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn head_catalogue_and_base_state_move_with_the_events() {
                 FieldChange::set("tags", r#"{"team":"blue"}"#).unwrap(),
             ],
         }),
-        head: Some(Head::At(id("a"))),
+        leaf: Some(Leaf::At(id("a"))),
     };
     let places = store.append_all(&talk, append).unwrap();
     assert_eq!(places, [place(0, 1, false), place(1, 2, false)]);
@@ -219,7 +219,7 @@ fn head_catalogue_and_base_state_move_with_the_events() {
         forked_from: None,
         forked_at: None,
         foreign_format: None,
-        head_hash: row.head_hash,
+        chain_head: row.chain_head,
         archived_at: None,
     };
     assert_eq!(row, expected);
@@ -238,16 +238,16 @@ fn no_event_is_appended_if_head_or_base_state_cannot_change() {
     store.append(&talk, Expected::Any, &[pause("a")]).unwrap();
     let before = store.conversation(&talk).unwrap();
     let stale = BaseStateChange { expected: Some(Version(3)), fields: Vec::new() };
-    let append = |base_state: Option<BaseStateChange>, head: Option<Head>| {
+    let append = |base_state: Option<BaseStateChange>, leaf: Option<Leaf>| {
         let events = vec![pause("b")];
-        store.append_all(&talk, Append { expected: Expected::Any, events, base_state, head })
+        store.append_all(&talk, Append { expected: Expected::Any, events, base_state, leaf })
     };
     assert_error(
         append(Some(stale), None),
         &Error::VersionConflict { conversation: talk.clone(), expected: Version(3), actual: Version(0) },
     );
     assert_error(
-        append(None, Some(Head::At(id("gone")))),
+        append(None, Some(Leaf::At(id("gone")))),
         &Error::UnknownEvent { conversation: talk.clone(), event: "gone".into() },
     );
     assert_eq!(store.conversation(&talk).unwrap(), before);
@@ -267,16 +267,16 @@ fn head_follows_every_event_except_a_state_update() {
     assert_eq!(head(), (None, false));
     store.append(&talk, Expected::Any, &[pause("b"), updated("c", "x", json!(1))]).unwrap();
     assert_eq!(head(), (Some("b".into()), false));
-    store.set_head(&talk, Head::Empty).unwrap();
+    store.set_leaf(&talk, Leaf::Empty).unwrap();
     assert_eq!(head(), (None, true));
     store.append(&talk, Expected::Any, &[updated("d", "x", json!(2))]).unwrap();
     assert_eq!(head(), (None, true));
-    store.set_head(&talk, Head::At(id("c"))).unwrap();
+    store.set_leaf(&talk, Leaf::At(id("c"))).unwrap();
     assert_eq!(head(), (Some("c".into()), false), "set_head may choose any event");
     store.append(&talk, Expected::Any, &[event("e", "SomethingNew", json!({}))]).unwrap();
     assert_eq!(head(), (Some("e".into()), false));
     assert_error(
-        store.set_head(&conversation("nobody"), Head::Empty),
+        store.set_leaf(&conversation("nobody"), Leaf::Empty),
         &Error::UnknownConversation { conversation: "nobody".into() },
     );
 }

@@ -42,7 +42,7 @@ fn plant_often(scratch: &Scratch, store: &Store) -> ConversationId {
 }
 
 fn archive(store: &Store, ids: &[ConversationId]) -> ArchiveReport {
-    store.archive(ids, None, &mut |_| ()).unwrap()
+    store.retention().archive(ids, None, &mut |_| ()).unwrap()
 }
 
 fn export(scratch: &Scratch, store: &Store, ids: &[ConversationId], to: &str) -> Tree {
@@ -81,7 +81,7 @@ fn answers(store: &Store, ids: &[ConversationId]) -> BTreeMap<String, String> {
         answers.insert(format!("search {word}"), format!("{hits:#?}"));
     }
     let finder = Finder::secrets();
-    let secrets = store.scan_secrets(None, &finder, &[], &mut |_| ()).unwrap();
+    let secrets = store.retention().scan_secrets(None, &finder, &[], &mut |_| ()).unwrap();
     answers.insert("secrets".into(), format!("{secrets:#?}"));
     for id in ids {
         let mut put = |question: &str, answer: String| answers.insert(format!("{question} {id}"), answer);
@@ -99,7 +99,7 @@ fn answers(store: &Store, ids: &[ConversationId]) -> BTreeMap<String, String> {
             format!("{:#?}", replay.as_ref().map(|replay| replay.messages(Memory::Reloaded)).map_err(drop)),
         );
         let mut fed = String::new();
-        let mut feed = store.follow_conversation(id, Sequence(0));
+        let mut feed = store.follow_conversation(id, None);
         loop {
             let page = feed.next_page(500, std::time::Duration::ZERO).unwrap();
             if page.is_empty() {
@@ -141,8 +141,11 @@ fn archived_goldens_answer_as_before_and_come_back_byte_for_byte() {
     assert_same_answers(&answers(&store, &ids), &before);
     folder::assert_same(&export(&scratch, &store, &ids, "archived"), &exported);
     assert_sound(&store);
-    assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
-    store.rebuild(&["transcript", "tool_calls", "usage", "tasks", "search"], &mut |_| ()).unwrap();
+    assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, []);
+    store
+        .maintenance()
+        .rebuild(&["transcript", "tool_calls", "usage", "tasks", "search"], &mut |_| ())
+        .unwrap();
     assert_same_rows(&dump(&db), &tables);
     assert_same_answers(&answers(&store, &ids), &before);
     for golden in GOLDENS {
@@ -153,8 +156,8 @@ fn archived_goldens_answer_as_before_and_come_back_byte_for_byte() {
     assert_eq!(archive(&store, &ids), ArchiveReport::default());
 
     for id in &ids {
-        store.unarchive(id, None).unwrap();
-        assert!(!store.is_archived(id).unwrap());
+        store.retention().unarchive(id, None).unwrap();
+        assert!(!store.retention().is_archived(id).unwrap());
     }
     assert_eq!(rows(&db, log), events);
     for table in ["archived_payload", "archived_conversation", "archive_dictionary", "archive_source"] {
@@ -184,7 +187,7 @@ fn an_archived_conversation_can_continue_and_be_archived_again() {
     ));
     let more = [command("d", "c2", "pwd"), printed("e", "d", "c2", "/x", 0)];
     assert_eq!(store.append(&talk, Expected::Exact(3), &more).unwrap()[0].sequence, Sequence(3));
-    assert!(store.is_archived(&talk).unwrap());
+    assert!(store.retention().is_archived(&talk).unwrap());
     let payloads = |store: &Store| -> Vec<String> {
         all_events(store, &talk).into_iter().map(|event| event.payload).collect()
     };
@@ -198,10 +201,10 @@ fn an_archived_conversation_can_continue_and_be_archived_again() {
     let commands: Vec<_> = store.tool_calls(&talk, Sequence(0), 10).unwrap();
     assert_eq!(commands[1].command.as_deref(), Some("pwd"));
     assert_sound(&store);
-    assert_eq!(store.unarchive(&talk, Some("wanted")).unwrap(), 5);
-    assert_eq!(store.unarchive(&talk, None).unwrap(), 0);
+    assert_eq!(store.retention().unarchive(&talk, Some("wanted")).unwrap(), 5);
+    assert_eq!(store.retention().unarchive(&talk, None).unwrap(), 0);
     assert_eq!(payloads(&store), expected);
-    let acts: Vec<String> = store.admin_log(0, 10).unwrap().into_iter().map(|act| act.act).collect();
+    let acts: Vec<String> = store.audit().admin_log(0, 10).unwrap().into_iter().map(|act| act.act).collect();
     assert_eq!(acts, ["archive", "archive", "unarchive"]);
 }
 
@@ -259,14 +262,16 @@ fn redacted_text_does_not_stay_in_a_dictionary() {
     assert_eq!(number(&scratch.foreign(), content), 1, "the dictionary does not contain the canary");
 
     let finder = Finder::expression(CANARY).unwrap();
-    let report =
-        store.redact(&id, Redaction::Matches { finder: &finder, values: &[], own: false }, "a test").unwrap();
+    let report = store
+        .retention()
+        .redact(&id, Redaction::Matches { finder: &finder, values: &[], own: false }, "a test")
+        .unwrap();
     assert!(report.log_emptied && report.events > 200);
     assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
     assert_eq!(found(&store), 0);
-    assert!(!store.is_archived(&id).unwrap());
+    assert!(!store.retention().is_archived(&id).unwrap());
     let others = number(&scratch.foreign(), "SELECT count(*) FROM archived_conversation");
-    assert!(others > 30 && store.is_archived(&ids[0]).unwrap());
+    assert!(others > 30 && store.retention().is_archived(&ids[0]).unwrap());
     assert_sound(&store);
 }
 
@@ -281,11 +286,11 @@ fn erased_and_deleted_conversations_leave_the_archive() {
         let exported = export(&scratch, &store, &ids[..ids.len() - 1], "before");
         archive(&store, &ids);
         if how == "erase" {
-            assert!(store.erase(&id, "a test").unwrap().log_emptied);
+            assert!(store.retention().erase(&id, "a test").unwrap().log_emptied);
         } else {
-            store.delete(&id).unwrap();
+            store.retention().delete(&id).unwrap();
             // Only a vacuum replaces a dictionary that was trained on the deleted text, and recompresses its payloads.
-            store.vacuum().unwrap();
+            store.maintenance().vacuum().unwrap();
         }
         assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0, "{how}");
         let db = scratch.foreign();
@@ -305,11 +310,14 @@ fn a_redacted_conversation_can_be_archived_and_still_verifies() {
     let store = scratch.open_still();
     let id = planted::import(&scratch, &store, &planted::tree()).id.unwrap();
     let finder = Finder::expression(CANARY).unwrap();
-    store.redact(&id, Redaction::Matches { finder: &finder, values: &[], own: false }, "a test").unwrap();
+    store
+        .retention()
+        .redact(&id, Redaction::Matches { finder: &finder, values: &[], own: false }, "a test")
+        .unwrap();
     let before = all_events(&store, &id);
     archive(&store, std::slice::from_ref(&id));
     assert_eq!(all_events(&store, &id), before);
-    let seen = store.verify(None, &mut |_| ()).unwrap();
+    let seen = store.audit().verify(None, &mut |_| ()).unwrap();
     assert_eq!((seen.findings, seen.redacted), (Vec::new(), 4));
     // A second import of the source folder restores nothing.
     let report = planted::import(&scratch, &store, &planted::tree());
@@ -341,7 +349,7 @@ fn damage_to_an_archive_is_found_and_reported() {
         Importer::new(&store, Default::default()).import(&coding, &mut |_| ()).unwrap();
         archive(&store, &ids(&store));
         scratch.foreign().execute_batch(damage).unwrap();
-        let findings = store.verify(None, &mut |_| ()).unwrap().findings;
+        let findings = store.audit().verify(None, &mut |_| ()).unwrap().findings;
         assert!(findings.iter().any(|finding| finding.what.contains(expected)), "{damage}: {findings:#?}");
         if expected == "cannot be decompressed" {
             let sql = "SELECT payload FROM events WHERE position = 2";

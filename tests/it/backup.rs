@@ -36,12 +36,12 @@ fn a_backup_is_the_same_store_in_one_file() {
         store.search("file", &Default::default(), 1, &mut |_| ()).unwrap();
         store.catch_up().unwrap();
         let to = scratch.path("backups").join(name);
-        let report = store.backup(&to).unwrap();
+        let report = store.backup().to_new_file(&to).unwrap();
         let statistics = store.statistics().unwrap();
         assert_eq!(
             report,
             BackupReport {
-                head: store.head().unwrap(),
+                last_position: store.last_position().unwrap(),
                 conversations: statistics.conversations,
                 events: statistics.events,
                 bytes: fs::metadata(&to).unwrap().len(),
@@ -70,7 +70,7 @@ fn a_backup_can_be_appended_to() {
     let store = scratch.open_still();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[said("a", "one")]).unwrap();
-    store.backup(scratch.path("copy.db")).unwrap();
+    store.backup().to_new_file(scratch.path("copy.db")).unwrap();
     let copy = Store::open(scratch.path("copy.db")).unwrap();
     copy.append(&talk, Expected::Exact(1), &[said("b", "two")]).unwrap();
     assert_eq!((event_ids(&copy, &talk).len(), event_ids(&store, &talk).len()), (2, 1));
@@ -93,11 +93,11 @@ fn a_backup_while_others_write_is_one_moment_of_the_store() {
         let mut number = 0;
         while !writer.is_finished() {
             let to = scratch.path(&format!("{number}.db"));
-            let report = store.backup(&to).unwrap();
+            let report = store.backup().to_new_file(&to).unwrap();
             let copy = Store::open_with(&to, &Options { read_only: true, ..still() }).unwrap();
             assert_eq!(report.events % 2, 1, "a batch is only partly in the backup");
             assert_eq!(event_ids(&copy, &talk).len() as u64, report.events);
-            assert_eq!(report.head, Position(report.events));
+            assert_eq!(report.last_position, Position(report.events));
             assert_sound(&copy);
             number += 1;
         }
@@ -113,16 +113,16 @@ fn a_backup_never_overwrites_an_existing_path() {
     fs::create_dir(scratch.path("folder")).unwrap();
     for path in ["taken", "folder", "annals.db"] {
         let path = scratch.path(path);
-        assert_error(store.backup(&path), &Error::WouldOverwrite { path: path.clone() });
+        assert_error(store.backup().to_new_file(&path), &Error::WouldOverwrite { path: path.clone() });
     }
     assert_eq!(fs::read(scratch.path("taken")).unwrap(), b"mine");
     let parent_path = scratch.path("folder").join("..");
     assert!(matches!(
-        store.backup(&parent_path),
+        store.backup().to_new_file(&parent_path),
         Err(Error::WouldOverwrite { .. } | Error::CannotOpen { .. })
     ));
     let below = scratch.path("taken").join("copy.db");
-    assert!(matches!(store.backup(&below), Err(Error::CannotOpen { .. })));
+    assert!(matches!(store.backup().to_new_file(&below), Err(Error::CannotOpen { .. })));
     assert_eq!(names(&scratch.path("folder")), Vec::<String>::new());
 }
 
@@ -133,7 +133,7 @@ fn several_backups_may_run_at_the_same_time() {
     store.append(&conversation("talk"), Expected::Any, &[said("a", "one")]).unwrap();
     let to = scratch.path("backups/one.db");
     let answers: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..6).map(|_| scope.spawn(|| store.backup(&to))).collect();
+        let threads: Vec<_> = (0..6).map(|_| scope.spawn(|| store.backup().to_new_file(&to))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(answers.iter().any(Result::is_ok), "{answers:?}");
@@ -155,8 +155,8 @@ fn deleted_data_is_not_in_a_backup() {
     store.append(&conversation("stays"), Expected::Any, &[said("a", "one")]).unwrap();
     store.append(&conversation("goes"), Expected::Any, &[said("a", &secret.repeat(1000))]).unwrap();
     store.search(secret, &Default::default(), 1, &mut |_| ()).unwrap();
-    store.delete(&conversation("goes")).unwrap();
-    store.backup(scratch.path("copy.db")).unwrap();
+    store.retention().delete(&conversation("goes")).unwrap();
+    store.backup().to_new_file(scratch.path("copy.db")).unwrap();
     let holds = |path: &Path| {
         let bytes = fs::read(path).unwrap();
         bytes.windows(secret.len()).any(|window| window == secret.as_bytes())
@@ -175,7 +175,7 @@ fn a_backup_is_as_private_as_the_store() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
     let store = Store::open(scratch.path("new/annals.db")).unwrap();
-    store.backup(scratch.path("backups/copy.db")).unwrap();
+    store.backup().to_new_file(scratch.path("backups/copy.db")).unwrap();
     let mode = |path: &str| fs::metadata(scratch.path(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!(
         ["new", "new/annals.db", "backups", "backups/copy.db"].map(mode),

@@ -2,7 +2,7 @@
 
 use annals::state::BaseDocument;
 use annals::state::base::{BaseStateError, FieldChange};
-use annals::store::{BaseState, BaseStateChange, Head};
+use annals::store::{BaseState, BaseStateChange, Leaf};
 use annals::{ConversationId, Error, EventId, Expected, Result, Sequence, Store, Version};
 use proptest::prelude::*;
 
@@ -135,7 +135,7 @@ fn an_imported_document_stays_byte_for_byte_until_something_changes_it() {
         (Version(0), moved),
         "a move of HEAD makes no version"
     );
-    store.set_head(&talk, Head::At(EventId::new("e0").unwrap())).unwrap();
+    store.set_leaf(&talk, Leaf::At(EventId::new("e0").unwrap())).unwrap();
     assert_eq!(now().document.as_str(), text, "the imported text is back once HEAD is back");
     save(&store, &talk, Some(0), &[set("cost", "2.0")]).unwrap();
     let changed = r#"{"id":"talk","cost":2.0,"leaf_event_id":"e0","head_is_empty":false,"x":1e400}"#;
@@ -286,5 +286,5 @@ fn a_sub_agents_conversation_keeps_its_parent_when_an_unknown_parent_is_set() {
     store.set_parent(&child, &child).unwrap();
     let parents = [&parent, &child].map(|id| store.conversation(id).unwrap().parent);
     assert_eq!(parents, [None, Some("parent".to_owned())]);
-    assert_eq!(store.verify(None, &mut |_| ()).unwrap().findings, []);
+    assert_eq!(store.audit().verify(None, &mut |_| ()).unwrap().findings, []);
 }

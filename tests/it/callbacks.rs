@@ -13,7 +13,7 @@ use crate::support::{Scratch, assert_sound, conversation, event_ids, still};
 const BEHIND: usize = 700;
 
 fn append_of(event: NewEvent) -> Append {
-    Append { expected: Expected::Any, events: vec![event], base_state: None, head: None }
+    Append { expected: Expected::Any, events: vec![event], base_state: None, leaf: None }
 }
 
 fn on_a_thread(lead: Lead) {
@@ -220,8 +220,8 @@ fn too_many_small_requests_are_refused_too() {
 type Work = fn(&Store, &mut dyn FnMut()) -> Result<(), Error>;
 
 const WORKS: [(&str, Work); 2] = [
-    ("rebuild", |store, progress| store.rebuild(&[], &mut |_| progress())),
-    ("search index", |store, progress| store.rebuild(&["search"], &mut |_| progress())),
+    ("rebuild", |store, progress| store.maintenance().rebuild(&[], &mut |_| progress())),
+    ("search index", |store, progress| store.maintenance().rebuild(&["search"], &mut |_| progress())),
 ];
 
 #[test]
@@ -248,7 +248,7 @@ fn a_progress_callback_may_call_the_store_or_panic() {
             }));
             assert!(panicked.is_err(), "{name}");
             store.append(&talk, Expected::Any, &[pause("after")]).unwrap();
-            store.rebuild(&[], &mut |_| ()).unwrap();
+            store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
             assert_sound(&store);
         }
     }

@@ -90,7 +90,7 @@ fn a_failed_request_fails_no_other_request() {
                         expected: Expected::Any,
                         events: batch.to_vec(),
                         base_state: Some(stale.clone()),
-                        head: None,
+                        leaf: None,
                     };
                     let error = store.append_all(&talk, append.clone()).unwrap_err();
                     assert!(matches!(error, Error::VersionConflict { .. }), "{error}");

@@ -61,7 +61,7 @@ async fn two_turns_are_written_as_the_reference_writes_them() {
         (&0.25.into(), &60.into())
     );
     assert_eq!(agent["token_usages"][2]["response_id"], "r3");
-    assert_eq!(conversation.snapshot().head.as_ref(), Some(events[7].id()));
+    assert_eq!(conversation.snapshot().leaf.as_ref(), Some(events[7].id()));
     // Each request had all messages up to then.
     let requests = stage.model.requests();
     let roles: Vec<Vec<Role>> = requests
@@ -164,7 +164,7 @@ async fn base_state_changes_become_events_if_requested() {
     let stats = stats.value.to_value();
     let agent = &stats["usage_to_metrics"]["agent"];
     assert!(agent.get("costs").is_none() && agent["max_budget_per_task"].is_null());
-    assert_eq!(conversation.snapshot().head.as_ref().map(|head| head.as_str()), Some(id(11)));
+    assert_eq!(conversation.snapshot().leaf.as_ref().map(|head| head.as_str()), Some(id(11)));
 }
 
 #[tokio::test]

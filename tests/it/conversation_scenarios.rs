@@ -144,7 +144,7 @@ async fn one_log_with_several_branches() {
         let there = conversation.snapshot();
         if there.event_count > 0 {
             let parent = parent.map(|place| scenario.acted(place));
-            if there.head != parent {
+            if there.leaf != parent {
                 conversation.navigate_to(parent.as_ref()).await.unwrap();
             }
         }

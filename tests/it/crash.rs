@@ -62,7 +62,7 @@ fn survive(random: &mut Random) -> u64 {
     store.catch_up().unwrap();
     let db = scratch.foreign();
     let before = dump(&db);
-    store.rebuild(&[], &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
     assert_same_rows(&dump(&db), &before);
     acknowledged.len() as u64
 }
@@ -241,7 +241,7 @@ fn change_state(store: &Store, name: &str) -> Result<(), Error> {
                 expected: Some(annals::Version(number)),
                 fields: vec![field],
             }),
-            head: None,
+            leaf: None,
         };
         let places = store.append_all(&talk, append)?;
         acknowledge(&talk, places[0].sequence, &[event]);
@@ -256,8 +256,8 @@ fn maintain(store: &Store, name: &str) -> Result<(), Error> {
         let events: Vec<NewEvent> = (0..3).map(|index| said(&format!("{number}-{index}"), "brief")).collect();
         store.append(&talk, Expected::Empty, &events)?;
         store.search("brief words", &Default::default(), 1, &mut |_| ())?;
-        store.rebuild(&[], &mut |_| ())?;
-        store.delete(&talk)?;
+        store.maintenance().rebuild(&[], &mut |_| ())?;
+        store.retention().delete(&talk)?;
     }
     Ok(())
 }
@@ -305,7 +305,7 @@ fn an_import_that_was_killed_is_completed_by_the_next() {
         assert!(statuses.iter().all(|(status, _)| done(*status)), "{statuses:?}");
         assert_eq!(statuses.iter().map(|(_, events)| *events).collect::<Vec<_>>(), [29, 2300]);
         let state = store.base_state(&long).unwrap().unwrap();
-        assert_eq!(state.document.head().0.as_deref(), Some("00000003-0000"));
+        assert_eq!(state.document.leaf().0.as_deref(), Some("00000003-0000"));
         assert_sound(&store);
     }
     assert!(partial_imports >= 2, "{partial_imports}");

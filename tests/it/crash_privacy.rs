@@ -72,7 +72,7 @@ fn every_payload_survives_a_kill_while_archiving() {
         let after = ids(&store);
         assert_eq!(after.len(), before.len());
         for id in after {
-            archived += u64::from(store.is_archived(&id).unwrap());
+            archived += u64::from(store.retention().is_archived(&id).unwrap());
             let (events, tree) = &before[&id];
             assert_eq!(&all_events(&store, &id), events);
             folder::assert_same(&export(&scratch, &store, &id, &format!("after{round}")), tree);
@@ -95,13 +95,15 @@ fn archive_until_killed(role: &Role) {
         for round in 0_u64.. {
             let (first, second) = ids.split_at(ids.len() / 2);
             for half in [first, second] {
-                store.archive(half, None, &mut |done| child::report(&format!("archived {done:?}")))?;
+                store
+                    .retention()
+                    .archive(half, None, &mut |done| child::report(&format!("archived {done:?}")))?;
             }
             if round % 3 == 2 {
-                store.vacuum()?;
+                store.maintenance().vacuum()?;
             }
             for id in &ids {
-                store.unarchive(id, None)?;
+                store.retention().unarchive(id, None)?;
                 child::report("unarchived");
             }
         }
@@ -131,7 +133,7 @@ fn plant_many(scratch: &Scratch, count: u64) -> BTreeMap<ConversationId, Vec<Sto
         }
     }
     store.search(CANARY, &Default::default(), 10, &mut |_| ()).unwrap();
-    store.archive(&all[..all.len() / 2], None, &mut |_| ()).unwrap();
+    store.retention().archive(&all[..all.len() / 2], None, &mut |_| ()).unwrap();
     all.into_iter().map(|id| (id.clone(), all_events(&store, &id))).collect()
 }
 
@@ -151,14 +153,14 @@ fn a_kill_leaves_every_removal_done_or_undone() {
             taken += reported.len();
             let store = open(&scratch);
             assert_sound(&store);
-            assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+            assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, []);
             assert_whole_or_taken(&store, &before, role, &reported);
         }
         assert!(taken > 0, "{role}: nothing was acknowledged");
         // The next process finishes the work. Then no byte of the removed text is left.
         let store = open(&scratch);
         remove(&store, role, &mut |_| ()).unwrap();
-        assert!(store.vacuum().unwrap().log_emptied);
+        assert!(store.maintenance().vacuum().unwrap().log_emptied);
         assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0, "{role}");
         for (id, events) in before.iter().filter(|(id, _)| id.as_str().starts_with("kept")) {
             if role != "prune" {
@@ -193,7 +195,7 @@ fn assert_whole_or_taken(
         assert!(is_as_before || is_redacted, "{id} is only partly changed");
         assert!(!is_acknowledged || (role == "redact" && is_redacted), "{id} was reported as done");
     }
-    let acts = store.admin_log(0, 1000).unwrap();
+    let acts = store.audit().admin_log(0, 1000).unwrap();
     for line in reported {
         let logged = acts.iter().any(|act| act.act == role && act.conversation.as_deref() == Some(line));
         assert!(logged, "there is no act for {line}");
@@ -213,16 +215,16 @@ fn remove(store: &Store, role: &str, done: &mut dyn FnMut(&ConversationId)) -> R
     if role == "prune" {
         // No event ends these conversations, so their status is `running`.
         let rules = PruneRules { keep_last: Some(0), statuses: vec!["running".into()], ..Default::default() };
-        return store.prune(&rules, None, &mut |one| done(&one.id)).map(drop);
+        return store.retention().prune(&rules, None, &mut |one| done(&one.id)).map(drop);
     }
     let finder = Finder::expression(CANARY).unwrap();
     for id in ids(store).iter().filter(|id| id.as_str().starts_with("taken")) {
         if role == "erase" {
-            store.erase(id, "a test")?;
+            store.retention().erase(id, "a test")?;
             done(id);
         } else {
             let what = Redaction::Matches { finder: &finder, values: &[], own: false };
-            if !store.redact(id, what, "a test")?.taken.is_empty() {
+            if !store.retention().redact(id, what, "a test")?.taken.is_empty() {
                 done(id);
             }
         }
@@ -273,12 +275,12 @@ fn a_kill_within_a_transaction_undoes_it() {
             let reported = run_and_kill_while_writing(&scratch, TEST, role, kill * step);
             let store = open(&scratch);
             assert_sound(&store);
-            assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, [], "{role} {kill}");
+            assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, [], "{role} {kill}");
             match role {
                 "archive" | "unarchive" | "vacuum" => {
                     for (id, events) in &before {
                         assert_eq!(&all_events(&store, id), events, "{role} {kill}");
-                        let archived = store.archived(id).unwrap().events;
+                        let archived = store.retention().archived(id).unwrap().events;
                         assert!(
                             archived == 0 || archived == events.len() as u64,
                             "{id}: {archived} events are archived"
@@ -289,7 +291,7 @@ fn a_kill_within_a_transaction_undoes_it() {
                 }
                 _ => assert_whole_or_taken(&store, &before, role, &reported),
             }
-            let acts = store.admin_log(0, 1000).unwrap().iter().filter(|act| act.act == role).count();
+            let acts = store.audit().admin_log(0, 1000).unwrap().iter().filter(|act| act.act == role).count();
             // Half of the conversations were archived when they were written.
             let begun = if role == "archive" { before.len() / 2 } else { 0 };
             let all = match role {
@@ -309,13 +311,13 @@ fn repack(role: &Role) {
     let work = || -> Result<(), annals::Error> {
         let store = Store::open(&role.database)?;
         for id in ids(&store) {
-            if store.is_archived(&id)? == (role.name == "archive") {
+            if store.retention().is_archived(&id)? == (role.name == "archive") {
                 continue;
             }
             if role.name == "archive" {
-                store.archive(std::slice::from_ref(&id), None, &mut |_| ())?;
+                store.retention().archive(std::slice::from_ref(&id), None, &mut |_| ())?;
             } else {
-                store.unarchive(&id, None)?;
+                store.retention().unarchive(&id, None)?;
             }
             child::report(id.as_str());
         }
@@ -327,7 +329,7 @@ fn repack(role: &Role) {
 }
 
 fn vacuum(role: &Role) {
-    if let Err(error) = Store::open(&role.database).and_then(|store| store.vacuum()) {
+    if let Err(error) = Store::open(&role.database).and_then(|store| store.maintenance().vacuum()) {
         child::report(&format!("failed: {error:?}"));
     }
 }

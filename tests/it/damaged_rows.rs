@@ -156,16 +156,16 @@ fn a_damaged_row_affects_no_other_conversation() {
             store.catch_up().unwrap();
             if projections == Projections::BeginAnew {
                 // Following the log gives the rows that a rebuild gives, and that the comparison expects.
-                assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+                assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, []);
                 let followed = dump(&scratch.foreign());
-                store.rebuild(&[], &mut |_| ()).unwrap();
+                store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
                 assert_same_rows(&dump(&scratch.foreign()), &followed);
             }
             heal(&store);
-            store.rebuild(&[], &mut |_| ()).unwrap();
-            assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+            store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
+            assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, []);
             assert_eq!(hits(&store, "more", &well), 1);
-            let findings = store.verify(None, &mut |_| ()).unwrap().findings;
+            let findings = store.audit().verify(None, &mut |_| ()).unwrap().findings;
             let names = |id: &ConversationId| {
                 findings.iter().any(|finding| finding.conversation.as_ref() == Some(id))
             };
@@ -190,7 +190,7 @@ fn a_base_state_that_cannot_be_read_has_no_figures() {
         assert_eq!((error.class(), error.is_transient()), (ErrorClass::Failed, false), "{value}: {error}");
         store.append(&hurt, Expected::Any, &[updated("g", "stats", stats(9))]).unwrap();
         assert_eq!((prompt_tokens(&hurt), prompt_tokens(&well)), (9, 7), "{value}");
-        store.rebuild(&[], &mut |_| ()).unwrap();
+        store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
         assert_eq!((prompt_tokens(&hurt), prompt_tokens(&well)), (9, 7), "{value}");
     }
 }
@@ -211,7 +211,7 @@ fn a_text_of_the_catalogue_that_cannot_be_read_ends_no_report() {
         assert_eq!(store.mark(&hurt).unwrap().event_count, 5, "{column}");
         // What is deleted for its status has to have one that can be read.
         let rules = PruneRules { keep_last: Some(1), ..PruneRules::default() };
-        let planned = store.plan_pruning(&rules);
+        let planned = store.retention().plan_pruning(&rules);
         assert_eq!(planned.is_ok(), column != "status", "{column}: {planned:?}");
     }
 }
@@ -224,9 +224,9 @@ fn a_conversation_with_an_unreadable_event_is_deleted_with_all_its_words() {
         let scratch = written();
         damage(&scratch, ("event", column, VALUES[0]), Projections::Stand);
         let store = scratch.open_still();
-        store.delete(&hurt).unwrap();
+        store.retention().delete(&hurt).unwrap();
         assert_eq!((hits(&store, "common", &hurt), hits(&store, "common", &well)), (0, all), "{column}");
-        assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, [], "{column}");
+        assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, [], "{column}");
         let db = scratch.foreign();
         db.execute_batch("CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, transcript_search, row)")
             .unwrap();

@@ -1,7 +1,7 @@
 //! Deletion removes everything of one conversation and nothing of any other, and no position is used again.
 
 use annals::state::base::FieldChange;
-use annals::store::{BaseStateChange, Head};
+use annals::store::{BaseStateChange, Leaf};
 use annals::transfer::Importer;
 use annals::{Error, Expected, Options, Position, Sequence, Store};
 use rusqlite::Connection;
@@ -68,7 +68,7 @@ fn deletion_removes_everything_of_one_conversation_and_nothing_of_another() {
         || FieldChange::set("stats", r#"{"usage_to_metrics":{"a":{"accumulated_cost":1.0}}}"#).unwrap();
     for talk in [&stays, &goes] {
         store.append(talk, Expected::Any, &[said("more", "needle")]).unwrap();
-        store.set_head(talk, Head::Empty).unwrap();
+        store.set_leaf(talk, Leaf::Empty).unwrap();
         let change = BaseStateChange { expected: None, fields: vec![state()] };
         store.save_base_state(talk, change).unwrap();
     }
@@ -91,7 +91,7 @@ fn deletion_removes_everything_of_one_conversation_and_nothing_of_another() {
     assert!(counts.iter().filter(|count| **count > 0).count() >= 8, "{counts:?}");
 
     let length = store.conversation(&goes).unwrap().event_count;
-    assert_eq!(store.delete(&goes).unwrap(), length);
+    assert_eq!(store.retention().delete(&goes).unwrap(), length);
     for (table, column) in &tables {
         let left = number(&db, &format!("SELECT count(*) FROM {table} WHERE {column} = {key}"));
         assert_eq!(left, 0, "{table}");
@@ -108,10 +108,10 @@ fn deletion_removes_everything_of_one_conversation_and_nothing_of_another() {
     let unknown = || Error::UnknownConversation { conversation: goes.to_string() };
     assert_error(store.conversation(&goes), &unknown());
     assert_error(store.events(&goes, &Default::default(), 1), &unknown());
-    assert_error(store.delete(&goes), &unknown());
+    assert_error(store.retention().delete(&goes), &unknown());
     assert_sound(&store);
     let rest = (all_events(&store, &stays), rows(&db, "SELECT * FROM tool_call"));
-    store.rebuild(&[], &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
     assert_eq!((all_events(&store, &stays), rows(&db, "SELECT * FROM tool_call")), rest);
 }
 
@@ -120,20 +120,21 @@ fn no_position_is_reused_and_a_deleted_name_is_free_again() {
     let store = Store::in_memory(&still()).unwrap();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[pause("a"), pause("b")]).unwrap();
-    store.delete(&talk).unwrap();
-    assert_eq!(store.head().unwrap(), Position(2));
+    store.retention().delete(&talk).unwrap();
+    assert_eq!(store.last_position().unwrap(), Position(2));
     let places = store.append(&talk, Expected::Empty, &[pause("b"), pause("a")]).unwrap();
     let places: Vec<_> = places.iter().map(|place| (place.sequence, place.position)).collect();
     assert_eq!(places, [(Sequence(0), Position(3)), (Sequence(1), Position(4))]);
     assert_eq!(event_ids(&store, &talk), ["b", "a"]);
-    store.delete(&talk).unwrap();
+    store.retention().delete(&talk).unwrap();
     store
+        .retention()
         .delete(&{
             store.append(&conversation("x"), Expected::Any, &[]).unwrap();
             conversation("x")
         })
         .unwrap();
-    assert_eq!(store.head().unwrap(), Position(4));
+    assert_eq!(store.last_position().unwrap(), Position(4));
     assert_sound(&store);
 }
 
@@ -150,7 +151,7 @@ fn sub_agents_of_a_deleted_conversation_stay_without_a_parent() {
     importer.import(&scratch.path("parent"), &mut |_| ()).unwrap();
     let child = conversation("child");
     assert_eq!(store.conversation(&child).unwrap().parent.as_deref(), Some("parent"));
-    assert_eq!(store.delete(&conversation("parent")).unwrap(), 1);
+    assert_eq!(store.retention().delete(&conversation("parent")).unwrap(), 1);
     assert_eq!(store.conversation(&child).unwrap().parent, None);
     assert_eq!(event_ids(&store, &child), ["aaaaaaaa"]);
     assert_sound(&store);
@@ -166,7 +167,7 @@ fn a_deleted_folder_can_be_imported_again() {
     let first = import();
     let id = first.id.clone().unwrap();
     let before = event_ids(&store, &id);
-    store.delete(&id).unwrap();
+    store.retention().delete(&id).unwrap();
     assert_eq!(import(), first);
     assert_eq!(event_ids(&store, &id), before);
 }
@@ -177,6 +178,6 @@ fn a_read_only_store_deletes_nothing() {
     let talk = conversation("talk");
     scratch.open().append(&talk, Expected::Any, &[pause("a")]).unwrap();
     let reader = Store::open_with(scratch.database(), &Options { read_only: true, ..still() }).unwrap();
-    assert_error(reader.delete(&talk), &Error::ReadOnly { path: scratch.database() });
+    assert_error(reader.retention().delete(&talk), &Error::ReadOnly { path: scratch.database() });
     assert_eq!(event_ids(&reader, &talk), ["a"]);
 }

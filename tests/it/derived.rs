@@ -65,7 +65,7 @@ fn template(scratch: &Scratch) {
                 expected: Expected::Any,
                 events: events(batch),
                 base_state: base_state.clone().filter(|_| batch == 1),
-                head: None,
+                leaf: None,
             };
             store.append_all(&conversation(name), append).unwrap();
         }
@@ -414,7 +414,7 @@ fn a_restored_object_is_that_of_a_new_file_with_every_column_index_and_trigger()
             let damage = format!("DROP {} {}", object.kind.as_str(), object.name);
             Connection::open(&copy).unwrap().execute_batch(&damage).unwrap();
             let store = expect_ok(&damage, Store::open_with(&copy, &quick()));
-            assert_ne!(store.made_again(), Vec::<String>::new(), "{damage}");
+            assert_ne!(store.maintenance().made_again(), Vec::<String>::new(), "{damage}");
             drop(store);
             assert_same_schema(&copy, &wanted, &damage);
             tried += 1;
@@ -483,12 +483,12 @@ fn a_deleted_conversation_leaves_no_row_in_any_derived_table() {
         assert_ne!(number(&db, sql), 0, "the conversation has no row in {name}: extend `events` above");
     }
     let store = Store::open_with(scratch.database(), &quick()).unwrap();
-    store.delete(&conversation("talk")).unwrap();
+    store.retention().delete(&conversation("talk")).unwrap();
     for (name, sql) in &counts {
         assert_eq!(number(&db, sql), 0, "{name}");
     }
     store.catch_up().unwrap();
-    assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+    assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, []);
 }
 
 /// The value of a result. Panics with the damage `what` if it is an error.
@@ -513,15 +513,15 @@ fn assert_restored(template: &Path, path: &Path, damage: &Damage, way: &str, wan
         // The first command on the damaged file.
         let store = expect_ok(&what, Store::open_with(path, &quick()));
         match way {
-            "rebuild" => expect_ok(&what, store.rebuild(&[], &mut |_| ())),
+            "rebuild" => expect_ok(&what, store.maintenance().rebuild(&[], &mut |_| ())),
             _ => drop(doctor(&store)),
         }
     }
     let store = expect_ok(&what, open_and_use(path));
-    let findings = expect_ok(&what, store.verify(None, &mut |_| ())).findings;
+    let findings = expect_ok(&what, store.audit().verify(None, &mut |_| ())).findings;
     assert_eq!(findings, [], "{what}");
     if way != "load" {
-        let findings = expect_ok(&what, store.verify_projections(&mut |_| ())).findings;
+        let findings = expect_ok(&what, store.audit().verify_projections(&mut |_| ())).findings;
         assert_eq!(findings, [], "{what}");
     }
     drop(store);
@@ -543,8 +543,8 @@ fn silent_drift_is_found_by_verification() {
         let changed = db.changes() > 0;
         drop(db);
         let store = Store::open_with(&path, &quick()).unwrap();
-        let is_found = !store.verify_projections(&mut |_| ()).unwrap().findings.is_empty()
-            || !store.verify(None, &mut |_| ()).unwrap().findings.is_empty();
+        let is_found = !store.audit().verify_projections(&mut |_| ()).unwrap().findings.is_empty()
+            || !store.audit().verify(None, &mut |_| ()).unwrap().findings.is_empty();
         if changed && !is_found {
             missed.push(damage.sql);
         }
@@ -576,7 +576,7 @@ fn every_derived_column_of_the_catalogue_is_restored() {
         db.execute(sql, [])
     };
     let wanted = row(&scratch.database());
-    let events = Store::open_with(scratch.database(), &quick()).unwrap().head().unwrap().0;
+    let events = Store::open_with(scratch.database(), &quick()).unwrap().last_position().unwrap().0;
     let mut tried = 0;
     for column in columns.iter().map(|column| &*column.name).filter(|column| !GIVEN.contains(column)) {
         for value in [
@@ -599,7 +599,7 @@ fn every_derived_column_of_the_catalogue_is_restored() {
                     continue; // the column's type rejects this value
                 }
                 let store = Store::open_with(&path, &quick()).unwrap();
-                let seen = expect_ok(&what, store.verify(None, &mut |_| ()));
+                let seen = expect_ok(&what, store.audit().verify(None, &mut |_| ()));
                 assert_eq!((seen.findings.len(), seen.events), (1, events), "{what}: {:?}", seen.findings);
                 let listed =
                     expect_ok(&what, store.conversations(&Default::default(), Default::default(), None, 10));
@@ -614,14 +614,16 @@ fn every_derived_column_of_the_catalogue_is_restored() {
                 harm(&path, &sql).unwrap();
                 let store = Store::open_with(&path, &quick()).unwrap();
                 match way {
-                    "rebuild" => expect_ok(&what, store.rebuild(&[], &mut |_| ())),
-                    "rebuild catalogue" => expect_ok(&what, store.rebuild(&["catalogue"], &mut |_| ())),
+                    "rebuild" => expect_ok(&what, store.maintenance().rebuild(&[], &mut |_| ())),
+                    "rebuild catalogue" => {
+                        expect_ok(&what, store.maintenance().rebuild(&["catalogue"], &mut |_| ()))
+                    }
                     _ => drop(doctor(&store)),
                 }
                 assert_eq!(row(&path), wanted, "{what}");
-                let seen = store.verify(None, &mut |_| ()).unwrap();
+                let seen = store.audit().verify(None, &mut |_| ()).unwrap();
                 assert_eq!(seen.findings, [], "{what}");
-                let receipts = store.repairs(None).unwrap();
+                let receipts = store.maintenance().repairs(None).unwrap();
                 let [receipt] = &receipts[..] else { panic!("{what}: {receipts:?}") };
                 let [note] = &seen.notes[..] else { panic!("{what}: {:?}", seen.notes) };
                 assert!(note.what.ends_with(&receipt.found), "{what}: {}", note.what);
@@ -673,14 +675,14 @@ fn a_damaged_value_of_the_catalogue_ends_no_list_and_no_export() {
         let row = expect_ok(&what, store.conversation(&other));
         assert_eq!((row.event_count, &*row.tags), (21, "{}"), "{what}");
         assert_eq!(expect_ok(&what, store.base_state(&other)).unwrap().version.0, 1, "{what}");
-        assert_ne!(expect_ok(&what, store.verify(None, &mut |_| ())).findings, [], "{what}");
+        assert_ne!(expect_ok(&what, store.audit().verify(None, &mut |_| ())).findings, [], "{what}");
         let exporter = Exporter::new(&store, Format::OpenHands);
         let to = scratch.path(&column.name);
         for id in &all {
             let report = expect_ok(&what, exporter.export(id, &to, &mut |_| ()));
             assert_eq!(report.events, 21, "{what}");
         }
-        expect_ok(&what, store.rebuild(&[], &mut |_| ()));
+        expect_ok(&what, store.maintenance().rebuild(&[], &mut |_| ()));
         tried += 1;
     }
     assert!(tried > 8, "only {tried} were tried");
@@ -705,8 +707,8 @@ fn appends_are_rejected_if_the_catalogue_contradicts_the_log() {
     }
     assert_eq!(count(&db), before);
     store.append(&conversation("other"), Expected::Exact(21), &[said("new", "x")]).unwrap();
-    store.remake_catalogue(&talk).unwrap().expect("the catalogue was repaired");
-    assert_eq!(store.remake_catalogue(&talk).unwrap(), None);
+    store.maintenance().remake_catalogue(&talk).unwrap().expect("the catalogue was repaired");
+    assert_eq!(store.maintenance().remake_catalogue(&talk).unwrap(), None);
     store.append(&talk, Expected::Exact(21), &[said("new", "x")]).unwrap();
 }
 
@@ -725,14 +727,18 @@ fn another_programs_objects_stay_and_are_named() {
     .unwrap();
     drop(db);
     let store = Store::open_with(scratch.database(), &quick()).unwrap();
-    assert!(store.made_again().contains(&"table tool_call".to_owned()), "{:?}", store.made_again());
+    assert!(
+        store.maintenance().made_again().contains(&"table tool_call".to_owned()),
+        "{:?}",
+        store.maintenance().made_again()
+    );
     store.catch_up().unwrap();
     let db = scratch.foreign();
     let theirs = "SELECT name FROM sqlite_schema WHERE name IN \
                   ('theirs', 'theirs_too', 'shown', 'seen', 'watching', 'transcript_search_x')";
     assert_eq!(rows(&db, theirs).len(), 6);
     assert_ne!(rows(&db, "SELECT position FROM seen").len(), 0, "their trigger fires for restored rows");
-    let seen = store.verify(None, &mut |_| ()).unwrap();
+    let seen = store.audit().verify(None, &mut |_| ()).unwrap();
     let whats: Vec<&str> = seen.findings.iter().map(|finding| finding.what.as_str()).collect();
     for trigger in ["watching on tool_call", "transcript_search_x on log"] {
         let named = format!("the trigger {trigger} is not of Annals' making");
@@ -740,7 +746,7 @@ fn another_programs_objects_stay_and_are_named() {
     }
     assert_eq!(whats.len(), 2, "{whats:?}");
     assert_eq!(seen.notes.len(), 4, "{:?}", seen.notes);
-    let refused = store.strange_triggers().unwrap();
+    let refused = store.maintenance().strange_triggers().unwrap();
     assert_eq!(refused.len(), 2, "{refused:?}");
 }
 
@@ -793,9 +799,9 @@ fn another_programs_unique_index_on_a_derived_table_is_dropped_and_the_rows_come
                 }
                 None => expect_ok(harm, open_and_use(&path)),
             };
-            assert_ne!(store.made_again(), Vec::<String>::new(), "{harm}");
-            assert_eq!(expect_ok(harm, store.verify(None, &mut |_| ())).findings, [], "{harm}");
-            assert_eq!(expect_ok(harm, store.verify_projections(&mut |_| ())).findings, [], "{harm}");
+            assert_ne!(store.maintenance().made_again(), Vec::<String>::new(), "{harm}");
+            assert_eq!(expect_ok(harm, store.audit().verify(None, &mut |_| ())).findings, [], "{harm}");
+            assert_eq!(expect_ok(harm, store.audit().verify_projections(&mut |_| ())).findings, [], "{harm}");
             drop(store);
             Whole::of(&path).assert_is(&wanted, harm);
         }
@@ -811,7 +817,7 @@ fn assert_reported_to_a_reader(path: &Path, table: &str) {
     let refused = reader.transcript(&conversation("talk"), Sequence(0), 1).unwrap_err();
     let named = format!("table {table}");
     assert!(matches!(&refused, Error::NotDerived { object } if *object == named), "{table}: {refused}");
-    let findings = reader.verify(None, &mut |_| ()).unwrap().findings;
+    let findings = reader.audit().verify(None, &mut |_| ()).unwrap().findings;
     assert!(
         findings.iter().any(|finding| finding.what.contains("the index theirs")),
         "{table}: {findings:?}"
@@ -833,7 +839,7 @@ fn an_error_of_a_projection_names_the_trigger_that_caused_it() {
         for refused in [
             store.transcript(&talk, Sequence(0), 1).map(drop),
             store.catch_up(),
-            store.rebuild(&[], &mut |_| ()),
+            store.maintenance().rebuild(&[], &mut |_| ()),
         ] {
             let error = refused.unwrap_err().to_string();
             assert!(error.contains(&named), "{table}: {error}");
@@ -842,7 +848,7 @@ fn an_error_of_a_projection_names_the_trigger_that_caused_it() {
         assert_eq!(store.conversation(&talk).unwrap().event_count, 28);
         scratch.foreign().execute_batch("DROP TRIGGER theirs").unwrap();
         store.catch_up().unwrap();
-        assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+        assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, []);
     }
 }
 
@@ -896,15 +902,15 @@ fn guards_are_restored_on_request_and_leave_a_receipt() {
             std::fs::copy(scratch.database(), &path).unwrap();
             Connection::open(&path).unwrap().execute_batch(&harm).unwrap();
             let store = Store::open_with(&path, &quick()).unwrap();
-            let found = store.changed_guards().unwrap();
+            let found = store.maintenance().changed_guards().unwrap();
             assert!(found.len() == 1 && found[0].contains(name.as_str()), "{harm}: {found:?}");
             let doctor = Doctor::new(&store, DoctorOptions { quiet_for_us: 0, ..Default::default() });
             let findings = doctor.examine(None, &mut |_| ()).unwrap().findings;
             let finding = findings.iter().find(|finding| finding.trouble.as_str() == "guards").unwrap();
             let receipt = doctor.repair(finding).unwrap();
             assert!(receipt.found.contains(name.as_str()), "{receipt:?}");
-            assert_eq!(store.changed_guards().unwrap(), Vec::<String>::new(), "{harm}");
-            assert_eq!(store.repairs(None).unwrap(), [receipt]);
+            assert_eq!(store.maintenance().changed_guards().unwrap(), Vec::<String>::new(), "{harm}");
+            assert_eq!(store.maintenance().repairs(None).unwrap(), [receipt]);
             let db = Connection::open(&path).unwrap();
             let again = rows(&db, "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY name");
             assert_eq!(again, guards, "{harm}");
@@ -921,7 +927,7 @@ fn a_read_only_file_reports_the_object_it_lacks() {
     let store = Store::open_with(scratch.database(), &options).unwrap();
     let refused = store.transcript(&conversation("talk"), Sequence(0), 1).unwrap_err();
     assert!(matches!(&refused, Error::NotDerived { object } if object == "table usage_stale"), "{refused}");
-    let seen = store.verify_projections(&mut |_| ()).unwrap();
+    let seen = store.audit().verify_projections(&mut |_| ()).unwrap();
     assert!(seen.findings.iter().any(|finding| finding.what.contains("usage_stale")), "{:?}", seen.findings);
     // The log itself can still be read.
     assert_eq!(store.conversation(&conversation("talk")).unwrap().event_count, 21);
@@ -932,15 +938,15 @@ fn a_read_only_file_that_lags_reports_which_answers_may_lack_the_newest_events()
     let scratch = Scratch::new();
     template(&scratch);
     let store = Store::open_with(scratch.database(), &quick()).unwrap();
-    let reached = store.head().unwrap();
+    let reached = store.last_position().unwrap();
     let head = store.append(&conversation("talk"), Expected::Any, &events(9)).unwrap()[6].position;
     assert_eq!(head, Position(reached.0 + 7));
     drop(store);
 
     let reader =
         Store::open_with(scratch.database(), &Options { read_only: true, ..Options::default() }).unwrap();
-    for status in reader.projections().unwrap() {
-        assert_eq!((status.position, status.head), (reached, head), "{}", status.name);
+    for status in reader.maintenance().projections().unwrap() {
+        assert_eq!((status.position, status.last_position), (reached, head), "{}", status.name);
     }
     let ask = |sql: &str, rows_max: usize| {
         let limits = SqlLimits { rows_max, ..SqlLimits::default() };
@@ -985,7 +991,7 @@ fn an_object_lost_under_an_open_store_is_restored_by_the_next_read() {
         assert_eq!(store.transcript(&talk, Sequence(0), 100).unwrap(), lines, "{harm}");
     }
     assert_eq!(
-        store.made_again(),
+        store.maintenance().made_again(),
         ["table transcript_line", "table projection", "table usage_stale", "view transcript"]
     );
 }

@@ -113,7 +113,7 @@ fn assert_restored(copy: &Scratch, (harm, restored): &Harm, random: &mut Random,
     let store =
         Store::open_with(copy.database(), &options()).unwrap_or_else(|error| panic!("{harm}: {error}"));
     if *restored == Restored::OnRequest {
-        store.rebuild(&[], &mut |_| ()).unwrap_or_else(|error| panic!("{harm}: {error}"));
+        store.maintenance().rebuild(&[], &mut |_| ()).unwrap_or_else(|error| panic!("{harm}: {error}"));
     }
     store.transcript(&conversation("talk"), Sequence(0), 1).unwrap_or_else(|error| panic!("{harm}: {error}"));
     let found = store.search("find", &Default::default(), 1000, &mut |_| ());
@@ -123,7 +123,7 @@ fn assert_restored(copy: &Scratch, (harm, restored): &Harm, random: &mut Random,
     assert!(now.len() == wanted.len(), "{harm}");
     assert_same_rows(&now, wanted);
     assert_sound(&store);
-    assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, [], "{harm}");
+    assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, [], "{harm}");
 }
 
 fn numbered_event(number: u64) -> NewEvent {
@@ -139,11 +139,11 @@ fn numbered_event(number: u64) -> NewEvent {
 fn rebuild_until_killed(role: &Role) {
     let store = Store::open_with(&role.database, &crate::support::still()).unwrap();
     child::report("open");
-    store.tell_loading(|_| child::report("step"));
+    store.maintenance().tell_loading(|_| child::report("step"));
     if role.name == "load" {
         store.catch_up().unwrap();
     } else {
-        store.rebuild(&[], &mut |_| child::report("step")).unwrap();
+        store.maintenance().rebuild(&[], &mut |_| child::report("step")).unwrap();
     }
     child::report("done");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use annals::doctor::{Comparison, Doctor, DoctorOptions, Examination, Finding, Remedy, Trouble};
 use annals::state::base::FieldChange;
 use annals::store::{
-    BaseStateChange, Durability, Head, ObjectKind, Repair, StoredEvent, Unfinished, derived_objects,
+    BaseStateChange, Durability, Leaf, ObjectKind, Repair, StoredEvent, Unfinished, derived_objects,
 };
 use annals::transfer::{Copier, CopyOptions, ImportOptions, ImportProgress, Importer};
 use annals::{ConversationId, EventId, Expected, NewEvent, Options, Sequence, Store};
@@ -117,7 +117,7 @@ fn every_damage_is_reported_and_repaired_without_removing_anything() {
         assert_eq!(receipts.len(), found.len(), "{name}");
         assert_eq!(troubles(&examine(&store)), *left, "{name}");
         assert_eq!(all_events(&store, &talk)[..before.len()], before, "{name}");
-        assert_eq!(store.repairs(Some(&talk)).unwrap(), receipts, "{name}");
+        assert_eq!(store.maintenance().repairs(Some(&talk)).unwrap(), receipts, "{name}");
         // The live branch leads to a root again.
         let tree = store.tree(&talk).unwrap();
         let row = store.conversation(&talk).unwrap();
@@ -277,9 +277,9 @@ fn a_head_moved_back_on_purpose_is_no_finding() {
     store
         .append(&talk, Expected::Empty, &[pause("a"), pause_after("b", "a"), pause_after("c", "b")])
         .unwrap();
-    store.set_head(&talk, Head::At(EventId::new("a").unwrap())).unwrap();
+    store.set_leaf(&talk, Leaf::At(EventId::new("a").unwrap())).unwrap();
     assert_eq!(troubles(&examine(&store)), []);
-    store.set_head(&talk, Head::Empty).unwrap();
+    store.set_leaf(&talk, Leaf::Empty).unwrap();
     assert_eq!(troubles(&examine(&store)), []);
 }
 
@@ -366,7 +366,9 @@ fn an_interrupted_import_is_found_and_completed() {
         importer.import(&folder, &mut |progress| assert!(progress.events < 2000, "the machine goes down"))
     }));
     assert!(died.is_err());
-    let [Unfinished { conversation: unfinished, source, .. }] = &store.unfinished().unwrap()[..] else {
+    let [Unfinished { conversation: unfinished, source, .. }] =
+        &store.maintenance().unfinished().unwrap()[..]
+    else {
         panic!()
     };
     assert_eq!((unfinished, source.as_str()), (&talk, folder.to_str().unwrap()));
@@ -378,7 +380,7 @@ fn an_interrupted_import_is_found_and_completed() {
     let [receipt] = &repair_all(&store)[..] else { panic!() };
     assert_eq!(receipt.finding, "unfinished-import");
     assert_eq!(store.conversation(&talk).unwrap().event_count, 2500);
-    assert_eq!(store.unfinished().unwrap(), []);
+    assert_eq!(store.maintenance().unfinished().unwrap(), []);
     assert!(store.origin(&talk).unwrap().is_some());
     assert_eq!(troubles(&examine(&store)), []);
 }
@@ -404,7 +406,7 @@ fn an_import_interrupted_after_its_last_event_is_completed_by_the_next() {
     (0..10).for_each(write);
     state("idle");
     import(&mut |_| ()).unwrap();
-    assert_eq!(store.unfinished().unwrap(), []);
+    assert_eq!(store.maintenance().unfinished().unwrap(), []);
 
     // The folder grows by 1,100 events. 1,000 of them are stored when the machine goes down.
     (10..1110).for_each(write);
@@ -413,13 +415,13 @@ fn an_import_interrupted_after_its_last_event_is_completed_by_the_next() {
         import(&mut |progress| assert!(progress.events < 1024, "the machine goes down"))
     }));
     assert!(died.is_err());
-    assert_eq!(store.unfinished().unwrap().len(), 1);
+    assert_eq!(store.maintenance().unfinished().unwrap().len(), 1);
     assert_eq!(store.conversation(&talk).unwrap().event_count, 1010);
     (1010..1110).for_each(|number| std::fs::remove_file(file(number)).unwrap());
 
     let report = import(&mut |_| ()).unwrap().remove(0);
     assert_eq!((report.added, report.problems), (0, Vec::new()));
-    assert_eq!(store.unfinished().unwrap(), []);
+    assert_eq!(store.maintenance().unfinished().unwrap(), []);
     assert_eq!(
         store.base_state(&talk).unwrap().unwrap().document.text("execution_status").as_deref(),
         Some("finished")
@@ -568,8 +570,8 @@ fn receipts_stay_after_a_deletion_and_cannot_be_changed() {
     let store = scratch.open_still();
     let talk = import(&store, &folder::golden("corrupt/missing-leaf"));
     let receipts = repair_all(&store);
-    store.delete(&talk).unwrap();
-    assert_eq!(store.repairs(None).unwrap(), receipts);
+    store.retention().delete(&talk).unwrap();
+    assert_eq!(store.maintenance().repairs(None).unwrap(), receipts);
     let db = scratch.foreign();
     for attack in ["UPDATE repair SET done = ''", "DELETE FROM repair"] {
         let error = db.execute_batch(attack).expect_err(attack).to_string();
@@ -632,7 +634,7 @@ fn a_row_that_counts_too_few_events_is_repaired_before_its_log_is_examined() {
     assert!(examine(&store).findings.is_empty());
     assert_eq!(store.conversation(&talk).unwrap().event_count, 4);
     assert_eq!(store.conversation(&talk).unwrap().leaf_event_id.as_deref(), Some("e3"));
-    assert_eq!(store.head().unwrap().0, 4);
+    assert_eq!(store.last_position().unwrap().0, 4);
 }
 
 /// Two indexes are swapped in the one case. In the other, an index lacks an entry.
@@ -666,7 +668,7 @@ fn indexes_that_do_not_match_their_tables_are_reported_and_rebuilt() {
         assert_eq!(receipts[0].finding, "structure");
         assert_eq!(examine(&store).findings, []);
         assert_eq!(event_ids(&store, &talk), ["a", "b", "c"]);
-        assert_eq!(store.verify_whole(&mut |_| ()).unwrap().findings, []);
+        assert_eq!(store.audit().verify_whole(&mut |_| ()).unwrap().findings, []);
     }
 }
 

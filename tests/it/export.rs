@@ -40,7 +40,7 @@ pub fn template(scratch: &Scratch) {
         let fields = vec![FieldChange::set("execution_status", status).unwrap()];
         store.save_base_state(&conversation("alone"), BaseStateChange { expected: None, fields }).unwrap();
     }
-    store.archive(&[conversation("alone")], None, &mut |_| ()).unwrap();
+    store.retention().archive(&[conversation("alone")], None, &mut |_| ()).unwrap();
     store.search("find", &Default::default(), 1, &mut |_| ()).unwrap();
     store.catch_up().unwrap();
     drop(store);

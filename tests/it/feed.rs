@@ -69,7 +69,7 @@ fn a_follower_of_one_conversation_sees_nothing_of_the_others() {
     let scratch = Scratch::new();
     let store = scratch.open();
     write(&store, "before", 9);
-    let mut feed = store.follow_conversation(&conversation("talk-1"), Sequence(1));
+    let mut feed = store.follow_conversation(&conversation("talk-1"), Some(Sequence(0)));
     let seen = std::thread::scope(|scope| {
         scope.spawn(|| write(&store, "after", 30));
         read(&mut feed, 2 + 10, 4)
@@ -102,7 +102,9 @@ fn a_follower_may_start_at_any_place() {
     assert_eq!(places(9), Vec::<u64>::new());
     let talk = conversation("talk-0");
     let from = |from: u64| {
-        let page = store.follow_conversation(&talk, Sequence(from)).next_page(100, Duration::ZERO);
+        let page = store
+            .follow_conversation(&talk, from.checked_sub(1).map(Sequence))
+            .next_page(100, Duration::ZERO);
         sequences(&page.unwrap())
     };
     assert_eq!((from(0), from(2), from(3)), (vec![0, 1, 2], vec![2], vec![]));
@@ -113,9 +115,9 @@ fn a_follower_goes_on_after_a_deletion() {
     let store = Store::in_memory(&still()).unwrap();
     write(&store, "a", 6);
     let mut feed = store.follow(Position::START);
-    let mut one = store.follow_conversation(&conversation("talk-2"), Sequence(0));
+    let mut one = store.follow_conversation(&conversation("talk-2"), None);
     assert_eq!(positions(&read(&mut feed, 4, 4)), [1, 2, 3, 4]);
-    store.delete(&conversation("talk-2")).unwrap(); // the one with the newest position
+    store.retention().delete(&conversation("talk-2")).unwrap(); // the one with the newest position
     store.append(&conversation("talk-0"), Expected::Any, &[said("next", "on")]).unwrap();
     assert_eq!(positions(&read(&mut feed, 2, 4)), [5, 7], "a position is never given twice");
     let gone = Error::UnknownConversation { conversation: "talk-2".into() };
@@ -148,7 +150,7 @@ fn events_of_another_process_reach_followers_of_every_kind_of_store() {
             assert_eq!(positions(&seen), (1..=123).collect::<Vec<_>>());
         });
         scope.spawn(move || {
-            let seen = read(&mut reader.follow_conversation(talk, Sequence(0)), 1 + 30 + 10, 3);
+            let seen = read(&mut reader.follow_conversation(talk, None), 1 + 30 + 10, 3);
             assert_eq!(sequences(&seen), (0..41).collect::<Vec<_>>());
         });
         write(store, "meanwhile", 30);
@@ -167,7 +169,7 @@ fn a_follower_may_wait_for_ever_and_start_beyond_the_end() {
     let talk = conversation("talk-0");
     for far in [u64::MAX, i64::MAX as u64 + 1, i64::MAX as u64] {
         assert_eq!(store.follow(Position(far)).next_page(10, Duration::ZERO).unwrap(), []);
-        let mut one = store.follow_conversation(&talk, Sequence(far));
+        let mut one = store.follow_conversation(&talk, Some(Sequence(far)));
         assert_eq!(one.next_page(10, Duration::ZERO).unwrap(), []);
         let from = EventQuery { from: Some(Sequence(far)), ..EventQuery::default() };
         assert_eq!(store.events(&talk, &from, 10).unwrap().events, []);

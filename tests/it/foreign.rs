@@ -245,7 +245,7 @@ fn an_imported_copy_rejects_events_and_the_error_says_how_to_go_on() {
         assert!(error.to_string().contains("--upgrade"), "{error}");
     };
     refused(store.append(&id, Expected::Any, &[pause("new")]).unwrap_err());
-    refused(store.set_head(&id, annals::store::Head::Empty).unwrap_err());
+    refused(store.set_leaf(&id, annals::store::Leaf::Empty).unwrap_err());
     refused(store.save_base_state(&id, BaseStateChange { expected: None, fields: Vec::new() }).unwrap_err());
 
     // The way that the error suggests: export with an upgrade, and import again.
@@ -797,9 +797,9 @@ fn records_without_a_readable_time_give_the_catalogue_the_same_times_at_import_a
             let store = Store::in_memory(&still()).unwrap();
             import(&store, &folder);
             assert_sound(&store);
-            let head = store.head().unwrap();
+            let head = store.last_position().unwrap();
             import(&store, &folder);
-            assert_eq!(store.head().unwrap(), head, "{value} at {damaged:?}");
+            assert_eq!(store.last_position().unwrap(), head, "{value} at {damaged:?}");
             assert_sound(&store);
             cases += 1;
             fs::remove_dir_all(&folder).unwrap();

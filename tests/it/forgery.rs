@@ -10,8 +10,7 @@ use annals::audit::proof::{Head, Scope, compare, redacted_since};
 use annals::chain::{ChangeItem, ChangePlace, Digest, change_link};
 use annals::state::base::FieldChange;
 use annals::store::{
-    BaseStateChange, Finding, Head as HeadMove, Mending, ObjectKind, Options, Redaction, Verification,
-    derived_objects,
+    BaseStateChange, Finding, Leaf, Mending, ObjectKind, Options, Redaction, Verification, derived_objects,
 };
 use annals::transfer::Importer;
 use annals::{EventId, Expected, Store, Timestamp};
@@ -93,7 +92,7 @@ fn write(store: &Store) {
         store.append(id, Expected::Empty, &hello).unwrap();
     }
     store.set_title(&talk, Some("the title")).unwrap();
-    store.set_head(&talk, HeadMove::At(EventId::new("a").unwrap())).unwrap();
+    store.set_leaf(&talk, Leaf::At(EventId::new("a").unwrap())).unwrap();
     store.append(&talk, Expected::Any, &[answered("d", "done")]).unwrap();
     for (field, value) in [("tags", r#"{"team":"red"}"#), ("persistence_dir", r#""one""#), ("agent", "{}")] {
         let fields = vec![FieldChange::set(field, value).unwrap()];
@@ -107,15 +106,15 @@ fn write(store: &Store) {
     store.set_parent(&child, &talk).unwrap();
     store.set_fork(&child, &talk, Some(&EventId::new("a").unwrap())).unwrap();
     let why = Mending { finding: "test", found: "this".into(), done: "that".into() };
-    store.note_repair(Some(&talk), &why).unwrap();
-    store.redact(&child, Redaction::Event(&EventId::new("c").unwrap()), "a test").unwrap();
+    store.maintenance().note_repair(Some(&talk), &why).unwrap();
+    store.retention().redact(&child, Redaction::Event(&EventId::new("c").unwrap()), "a test").unwrap();
     let gone = conversation("gone");
     store.append(&gone, Expected::Any, &[pause("p")]).unwrap();
-    store.delete(&gone).unwrap();
+    store.retention().delete(&gone).unwrap();
     for golden in ["conversations/hooks", "corrupt"] {
         Importer::new(store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
     }
-    store.archive(std::slice::from_ref(&kept), Some("old"), &mut |_| ()).unwrap();
+    store.retention().archive(std::slice::from_ref(&kept), Some("old"), &mut |_| ()).unwrap();
     store.catch_up().unwrap();
 }
 
@@ -138,13 +137,17 @@ fn intruder(scratch: &Scratch) -> Connection {
 
 /// Verifies the whole file. Leaves out the findings about dropped guards.
 fn verify(store: &Store) -> Verification {
-    let mut seen = store.verify_whole(&mut |_| ()).unwrap();
+    let mut seen = store.audit().verify_whole(&mut |_| ()).unwrap();
     seen.findings.retain(|finding| !finding.what.starts_with("the guard "));
     seen
 }
 
 fn head(store: &Store) -> Head {
-    Head { scope: Scope::Whole, at: Timestamp(1_769_860_800_000_000), heads: store.heads(None).unwrap() }
+    Head {
+        scope: Scope::Whole,
+        at: Timestamp(1_769_860_800_000_000),
+        heads: store.audit().chain_heads(None).unwrap(),
+    }
 }
 
 #[track_caller]
@@ -395,12 +398,12 @@ fn neither_a_rebuild_nor_a_later_change_hides_a_forged_base_state() {
     let findings = verify(&store).findings;
     assert_found(&findings, Some("talk"), "version 1 of the base state is not what change");
     assert!(findings.iter().all(|finding| !finding.what.contains("annals rebuild")), "{findings:#?}");
-    store.rebuild(&["usage"], &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&["usage"], &mut |_| ()).unwrap();
     assert_found(&verify(&store).findings, Some("talk"), "version 1 of the base state is not what change");
     // A later legitimate change of the forged field, or of other data, does not hide the forgery either.
     let fields = vec![FieldChange::set("stats", stats).unwrap()];
     store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
-    store.redact(&talk, Redaction::Event(&EventId::new("a").unwrap()), "a test").unwrap();
+    store.retention().redact(&talk, Redaction::Event(&EventId::new("a").unwrap()), "a test").unwrap();
     assert_found(&verify(&store).findings, Some("talk"), "version 1 of the base state is not what change");
 }
 
@@ -496,7 +499,7 @@ fn redactions_since_a_head_are_listed() {
     let then = head(&store);
     assert_eq!(redacted_since(&store, &then).unwrap(), []);
     let talk = conversation("talk");
-    store.redact(&talk, Redaction::Event(&EventId::new("a").unwrap()), "by law").unwrap();
+    store.retention().redact(&talk, Redaction::Event(&EventId::new("a").unwrap()), "by law").unwrap();
     let notes = redacted_since(&store, &then).unwrap();
     assert_found(&notes, Some("talk"), "event a was redacted since the head was made");
     assert_eq!(notes.len(), 1);
@@ -594,7 +597,8 @@ fn placed(file: &[u8]) -> Scratch {
 fn checked(scratch: &Scratch, then: &Head, damage: &str) -> Option<Verification> {
     let options = Options { read_only: true, ..Options::default() };
     let store = Store::open_with(scratch.database(), &options).ok()?;
-    let mut seen = store.verify_whole(&mut |_| ()).unwrap_or_else(|error| panic!("{damage}: {error:?}"));
+    let mut seen =
+        store.audit().verify_whole(&mut |_| ()).unwrap_or_else(|error| panic!("{damage}: {error:?}"));
     seen.findings.retain(|finding| !finding.what.starts_with("the guard "));
     seen.findings.extend(compare(&store, then).unwrap_or_else(|error| panic!("{damage}: {error:?}")));
     // For a head of the events alone, every act is later.
@@ -602,7 +606,7 @@ fn checked(scratch: &Scratch, then: &Head, damage: &str) -> Option<Verification>
     events.heads = events.heads.of_events();
     events.at = Timestamp(0);
     redacted_since(&store, &events).unwrap_or_else(|error| panic!("{damage}: {error:?}"));
-    match store.verify(Some(&conversation("talk")), &mut |_| ()) {
+    match store.audit().verify(Some(&conversation("talk")), &mut |_| ()) {
         // Its id may be what is damaged.
         Ok(_) | Err(annals::Error::UnknownConversation { .. }) => Some(seen),
         Err(error) => panic!("{damage}: {error:?}"),
@@ -741,7 +745,7 @@ fn damage_does_not_hide_a_contradiction_of_a_kept_head() {
     let acts = number(&scratch.foreign(), "SELECT max(number) FROM admin_act");
     let talk = conversation("talk");
     for id in ["a", "b", "c"] {
-        store.redact(&talk, Redaction::Event(&EventId::new(id).unwrap()), "by law").unwrap();
+        store.retention().redact(&talk, Redaction::Event(&EventId::new(id).unwrap()), "by law").unwrap();
     }
     let damage = "UPDATE admin_act SET program = CAST(x'ff00' AS TEXT) WHERE number = ?1";
     assert_eq!(intruder(&scratch).execute(damage, [acts + 2]).unwrap(), 1);

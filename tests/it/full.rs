@@ -156,11 +156,11 @@ fn try_everything(database: &Path) {
     assert_full(store.search("words", &Default::default(), 1, &mut |_| ()));
     assert_full(store.catch_up());
     assert_full(store.transcript(&talk, annals::Sequence(0), 1));
-    assert_full(store.rebuild(&[], &mut |_| ()));
-    assert_full(store.delete(&talk));
+    assert_full(store.maintenance().rebuild(&[], &mut |_| ()));
+    assert_full(store.retention().delete(&talk));
     assert_full(import());
     leave_room(Some(20 << 10));
-    assert_full(store.backup(beside("copy.db")));
+    assert_full(store.backup().to_new_file(beside("copy.db")));
     assert_full(Store::open_with(beside("new.db"), &Options { create: true, ..still() }));
     leave_room(Some(1 << 10));
     let error = export().unwrap_err();
@@ -176,12 +176,12 @@ fn try_everything(database: &Path) {
     assert_eq!(store.save_base_state(&talk, change).unwrap(), annals::Version(1));
     assert_eq!(store.search("words", &Default::default(), 100, &mut |_| ()).unwrap().len(), 40);
     store.catch_up().unwrap();
-    store.rebuild(&[], &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
     assert_eq!(import().unwrap()[0].events, 29);
-    assert_eq!(store.backup(beside("copy.db")).unwrap().conversations, 3);
+    assert_eq!(store.backup().to_new_file(beside("copy.db")).unwrap().conversations, 3);
     assert_eq!(export().unwrap().events, 40);
     Store::open_with(beside("new.db"), &still()).unwrap();
     assert_sound(&store);
-    assert_eq!(store.delete(&talk).unwrap(), 40);
+    assert_eq!(store.retention().delete(&talk).unwrap(), 40);
     assert_sound(&store);
 }

@@ -25,7 +25,7 @@ fn bytes(texts: impl IntoIterator<Item = String>) -> Vec<Vec<u8>> {
 
 async fn is_well(server: &Served) {
     assert_eq!(server.get("/health").await.status, 200);
-    assert!(server.store.verify(None, &mut |_| ()).unwrap().findings.is_empty());
+    assert!(server.store.audit().verify(None, &mut |_| ()).unwrap().findings.is_empty());
 }
 
 /// Frames as a case holds them: how the socket is opened, then frame after frame with 0x1e between.

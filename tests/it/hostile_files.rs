@@ -372,7 +372,7 @@ fn every_derived_column_is_bounded_whatever_is_imported() {
         }
         drop(db);
         assert_sound(&store);
-        assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, [], "{meant:?}");
+        assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, [], "{meant:?}");
         // What is not shown is stored, and is exported as it was.
         let out = scratch.path("out");
         Exporter::new(&store, Format::OpenHands).export(&id, &out, &mut |_| ()).unwrap();
@@ -519,7 +519,7 @@ fn two_usage_ids_of_which_one_looks_like_the_other_cut_are_two() {
         import_one(&store, &scratch.path("second"));
         store.catch_up().unwrap();
     }
-    assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+    assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, []);
     let of_other = "SELECT sum(prompt_tokens) FROM usage WHERE conversation_id = 'other'";
     assert_eq!(number(&scratch.foreign(), of_other), 170);
     assert_sound(&store);

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use annals::state::base::FieldChange;
-use annals::store::{BaseStateChange, Conversation, Head};
+use annals::store::{BaseStateChange, Conversation, Leaf};
 use annals::transfer::{
     Copier, CopyOptions, CopyReport, CopyStatus, Exporter, Format, ImportOptions, Importer,
 };
@@ -154,7 +154,7 @@ fn eventful(file: &File, id: &str) {
         file.set(id, "turn", &turn.to_string());
     }
     file.append(id, &[answered("m", "done")]);
-    file.store.set_head(&talk, Head::At(EventId::new("u").unwrap())).unwrap();
+    file.store.set_leaf(&talk, Leaf::At(EventId::new("u").unwrap())).unwrap();
     file.append(id, &[said("v", "again")]);
     file.store.set_title(&talk, Some("a title")).unwrap();
 }
@@ -193,7 +193,7 @@ fn two_files_are_merged_and_a_second_merge_changes_nothing() {
         );
     }
     assert_stored(&all.everything(None), &before);
-    assert_eq!(all.store.unfinished().unwrap(), []);
+    assert_eq!(all.store.maintenance().unfinished().unwrap(), []);
     assert_sound(&all.store);
 }
 
@@ -204,7 +204,7 @@ fn a_copy_of_a_grown_conversation_is_extended() {
     assert_eq!(copy_one(&source, &target).status, CopyStatus::Copied);
     source.append("talk", &[pause("p"), said("w", "more")]);
     source.set("talk", "turn", "99");
-    source.store.set_head(&conversation("talk"), Head::At(EventId::new("m").unwrap())).unwrap();
+    source.store.set_leaf(&conversation("talk"), Leaf::At(EventId::new("m").unwrap())).unwrap();
     let report = copy_one(&source, &target);
     assert_eq!((report.status, report.added, report.events), (CopyStatus::Updated, 2, 7));
     assert_stored(&target.everything(None), &source.everything(None));
@@ -312,22 +312,22 @@ fn redacted_and_archived_conversations_verify_after_a_copy() {
     copy_all(&source, &late);
     let finder = annals::redact::Finder::expression("secret word").unwrap();
     let redaction = annals::store::Redaction::Matches { finder: &finder, values: &[], own: false };
-    source.store.redact(&conversation("other"), redaction, "a test").unwrap();
-    source.store.archive(&source.ids(), None, &mut |_| ()).unwrap();
+    source.store.retention().redact(&conversation("other"), redaction, "a test").unwrap();
+    source.store.retention().archive(&source.ids(), None, &mut |_| ()).unwrap();
     let reports = copy_all(&source, &target);
     assert_eq!(statuses(&reports), [CopyStatus::Copied, CopyStatus::Copied]);
     assert_eq!(statuses(&copy_all(&source, &target)), [CopyStatus::Unchanged, CopyStatus::Unchanged]);
     assert!(reports.iter().all(|report| report.problems.is_empty()), "{reports:?}");
     assert_sound(&target.store);
-    assert_eq!(target.store.verify(None, &mut |_| ()).unwrap().redacted, 2);
+    assert_eq!(target.store.audit().verify(None, &mut |_| ()).unwrap().redacted, 2);
     for id in source.ids() {
-        assert!(!target.store.is_archived(&id).unwrap());
+        assert!(!target.store.retention().is_archived(&id).unwrap());
         let payloads = |file: &File| {
             all_events(&file.store, &id).into_iter().map(|event| event.payload).collect::<Vec<_>>()
         };
         assert_eq!(payloads(&target), payloads(&source));
     }
-    let acts = target.store.admin_log(0, 10).unwrap();
+    let acts = target.store.audit().admin_log(0, 10).unwrap();
     assert_eq!(acts.len(), 1, "{acts:?}");
     assert_eq!((acts[0].act.as_str(), acts[0].reason.as_deref()), ("redact", Some("a test")));
     // A copy made before the redaction stays as it is. The report names this problem.
@@ -350,7 +350,7 @@ fn an_erased_conversation_is_not_copied_again() {
     let (source, target) = (File::new(), File::new());
     source.append("talk", &[said("a", "one")]);
     copy_all(&source, &target);
-    target.store.erase(&conversation("talk"), "asked to").unwrap();
+    target.store.retention().erase(&conversation("talk"), "asked to").unwrap();
     for rename in [false, true] {
         let reports = copy_with(&source, &target, CopyOptions { rename, dry_run: false });
         assert_eq!((reports[0].status, &reports[0].renamed), (CopyStatus::Erased, &None));
@@ -371,11 +371,11 @@ fn an_interrupted_copy_is_resumed() {
     }));
     assert!(died.is_err());
     assert_eq!(target.row("talk").event_count, 2000);
-    assert_eq!(target.store.unfinished().unwrap().len(), 1);
+    assert_eq!(target.store.maintenance().unfinished().unwrap().len(), 1);
     assert_sound(&target.store); // The events that were copied before the crash are sound.
     let report = copy_one(&source, &target);
     assert_eq!((report.status, report.added), (CopyStatus::Updated, 1500));
-    assert_eq!(target.store.unfinished().unwrap(), []);
+    assert_eq!(target.store.maintenance().unfinished().unwrap(), []);
     assert_stored(&target.everything(None), &source.everything(None));
 }
 
@@ -490,7 +490,7 @@ fn a_dry_run_writes_nothing() {
 enum Step {
     Append(u8),
     Set(u8),
-    Head(u8),
+    Leaf(u8),
     Copy,
 }
 
@@ -498,7 +498,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (1..5u8).prop_map(Step::Append),
         3 => any::<u8>().prop_map(Step::Set),
-        1 => any::<u8>().prop_map(Step::Head),
+        1 => any::<u8>().prop_map(Step::Leaf),
         2 => Just(Step::Copy),
     ];
     prop::collection::vec(step, 1..25)
@@ -519,12 +519,12 @@ proptest! {
                     source.append("talk", &events);
                 }
                 Step::Set(value) if count > 0 => source.set("talk", "x", &value.to_string()),
-                Step::Head(which) if count > 0 => {
+                Step::Leaf(which) if count > 0 => {
                     let id = EventId::new(format!("e{}", u64::from(*which) % count)).unwrap();
-                    source.store.set_head(&talk, Head::At(id)).unwrap();
+                    source.store.set_leaf(&talk, Leaf::At(id)).unwrap();
                 }
                 Step::Copy => prop_assert!(copy_all(&source, &often).iter().all(|report| report.status.is_whole())),
-                Step::Set(_) | Step::Head(_) => {}
+                Step::Set(_) | Step::Leaf(_) => {}
             }
         }
         copy_all(&source, &often);

@@ -164,7 +164,7 @@ fn assert_moved<T: std::fmt::Debug>(result: Result<T, Error>, path: &Path, what:
 }
 
 fn only(event: NewEvent) -> Append {
-    Append { expected: Expected::Any, events: vec![event], base_state: None, head: None }
+    Append { expected: Expected::Any, events: vec![event], base_state: None, leaf: None }
 }
 
 /// A write to the store.
@@ -188,7 +188,7 @@ const WRITES: [(&str, Write); 6] = [
         store.save_base_state(&conversation("talk"), BaseStateChange { expected: None, fields }).map(drop)
     }),
     ("attach", |store| store.attach(&conversation("talk"), "late", b"late")),
-    ("delete", |store| store.delete(&conversation("talk")).map(drop)),
+    ("delete", |store| store.retention().delete(&conversation("talk")).map(drop)),
 ];
 
 #[test]
@@ -288,9 +288,9 @@ fn a_hard_link_and_work_through_another_handle_are_not_a_move() {
         let other = Store::open_with(stage.file(""), &still()).unwrap();
         other.append(&talk, Expected::Any, &[pause(&format!("there-{round}"))]).unwrap();
         match round % 4 {
-            0 => assert!(store.vacuum().unwrap().bytes_after > 0),
-            1 => assert!(store.empty_log().unwrap()),
-            2 => assert!(other.vacuum().unwrap().bytes_after > 0),
+            0 => assert!(store.maintenance().vacuum().unwrap().bytes_after > 0),
+            1 => assert!(store.maintenance().empty_log().unwrap()),
+            2 => assert!(other.maintenance().vacuum().unwrap().bytes_after > 0),
             _ => fs::hard_link(stage.file(""), stage.aside(&round.to_string())).unwrap(),
         }
     }
@@ -419,9 +419,9 @@ fn maintenance_works_on_the_open_file_after_the_working_folder_changed() {
         db.execute_batch("DELETE FROM transcript_line").unwrap();
         fs::create_dir("elsewhere").unwrap();
         std::env::set_current_dir("elsewhere").unwrap();
-        store.rebuild(&[], &mut |_| ()).unwrap();
-        store.vacuum().unwrap();
-        store.backup(role.database.with_file_name("copy.db")).unwrap();
+        store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
+        store.maintenance().vacuum().unwrap();
+        store.backup().to_new_file(role.database.with_file_name("copy.db")).unwrap();
         assert_eq!(fs::read_dir(".").unwrap().count(), 0);
         let lines: i64 = db.query_row("SELECT count(*) FROM transcript_line", [], |row| row.get(0)).unwrap();
         assert_eq!(lines, 2);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use annals::state::base::FieldChange;
-use annals::store::{Append, BaseStateChange, Head, SCHEMA_VERSION};
+use annals::store::{Append, BaseStateChange, Leaf, SCHEMA_VERSION};
 use annals::transfer::{Exporter, Format, Importer};
 use annals::{ConversationId, EventId, Expected, Options, Sequence, Store};
 use serde_json::json;
@@ -39,13 +39,13 @@ fn furnish(store: &Store) {
         answered("h", "There are three."),
     ];
     store.append(&talk, Expected::Empty, &events).unwrap();
-    store.set_head(&talk, Head::At(EventId::new("c").unwrap())).unwrap();
+    store.set_leaf(&talk, Leaf::At(EventId::new("c").unwrap())).unwrap();
     let set = |field: &str, value: &str| FieldChange::set(field, value).unwrap();
     for number in 0..70 {
         let fields = vec![set("number", &number.to_string()), set("tags", r#"{"frozen":"yes"}"#)];
         let change = BaseStateChange { expected: None, fields };
         let events = if number == 3 { vec![pause_after("i", "a")] } else { Vec::new() };
-        let append = Append { expected: Expected::Any, events, base_state: Some(change), head: None };
+        let append = Append { expected: Expected::Any, events, base_state: Some(change), leaf: None };
         store.append_all(&talk, append).unwrap();
     }
     store.set_title(&talk, Some("A title")).unwrap();
@@ -58,7 +58,7 @@ fn furnish(store: &Store) {
     }
     let gone = conversation("gone");
     store.append(&gone, Expected::Any, &[said("a", "gone")]).unwrap();
-    store.delete(&gone).unwrap();
+    store.retention().delete(&gone).unwrap();
     store.search("files", &Default::default(), 1, &mut |_| ()).unwrap();
     store.catch_up().unwrap();
 }
@@ -85,7 +85,7 @@ fn freeze(path: &Path) {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     furnish(&store);
-    store.backup(path).unwrap();
+    store.backup().to_new_file(path).unwrap();
 }
 
 fn conversations(store: &Store) -> Vec<ConversationId> {
@@ -105,7 +105,7 @@ fn every_frozen_database_opens_and_keeps_its_content() {
         let old = scratch.open_still();
         assert_sound(&old);
         assert_eq!(conversations(&old), conversations(&new), "{path:?}");
-        assert_eq!(old.head().unwrap(), new.head().unwrap());
+        assert_eq!(old.last_position().unwrap(), new.last_position().unwrap());
         for id in conversations(&new) {
             let events = |store: &Store| {
                 let events = all_events(store, &id).into_iter();
@@ -123,7 +123,7 @@ fn every_frozen_database_opens_and_keeps_its_content() {
                     row.leaf_event_id,
                     row.head_is_empty,
                     row.payload_bytes,
-                    row.head_hash,
+                    row.chain_head,
                 )
             };
             assert_eq!(row(&old), row(&new), "{path:?} {id}");
@@ -156,7 +156,7 @@ fn every_frozen_database_is_rebuilt_to_the_same_rows_and_exported_as_imported() 
         store.catch_up().unwrap();
         let db = scratch.foreign();
         let before = dump(&db);
-        store.rebuild(&[], &mut |_| ()).unwrap();
+        store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
         assert_same_rows(&dump(&db), &before);
         for golden in IMPORTED {
             let reports = Importer::new(&store, Default::default())
@@ -215,12 +215,12 @@ fn an_upgraded_file_is_covered_since_its_upgrade_and_says_so() {
         let before = Timestamp::now();
         let store = Store::open_with(&file, &still()).unwrap();
         let after = Timestamp::now();
-        let seen = store.verify(None, &mut |_| ()).unwrap();
+        let seen = store.audit().verify(None, &mut |_| ()).unwrap();
         assert_eq!(seen.findings, [], "{path:?}");
         assert!(seen.changes > 0, "{path:?}");
         let since = seen.changes_since.unwrap();
         assert!(before <= since && since <= after, "{path:?}: {before} {since} {after}");
-        let head = Head { scope: Scope::Whole, at: after, heads: store.heads(None).unwrap() };
+        let head = Head { scope: Scope::Whole, at: after, heads: store.audit().chain_heads(None).unwrap() };
         let line = format!("changes since {}", since.to_rfc3339());
         assert!(head.to_text().lines().any(|text| text == line), "{path:?}: {}", head.to_text());
         drop(store);

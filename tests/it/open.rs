@@ -330,13 +330,13 @@ fn a_lock_that_is_held_too_long_is_reported_with_the_time_waited() {
     };
     busy(store.append(&talk, Expected::Any, &[pause("b")]).map(drop));
     busy(store.set_title(&talk, Some("x")));
-    busy(store.delete(&talk).map(drop));
+    busy(store.retention().delete(&talk).map(drop));
     busy(store.catch_up());
-    busy(store.rebuild(&[], &mut |_| ()));
+    busy(store.maintenance().rebuild(&[], &mut |_| ()));
     assert_eq!(event_ids(&store, &talk), ["a"], "a reader does not wait");
     db.execute_batch("COMMIT").unwrap();
     store.append(&talk, Expected::Exact(1), &[pause("b")]).unwrap();
-    store.rebuild(&[], &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
     assert_sound(&store);
 }
 

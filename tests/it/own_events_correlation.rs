@@ -134,15 +134,18 @@ fn the_index_forgets_what_the_log_forgets_and_comes_back() {
     furnish(&store);
     let found = |store: &Store| ids(&store.correlated("order-1", Position::START, 10).unwrap());
     assert_eq!(found(&store).len(), 3);
-    store.redact(&conversation("talk"), Redaction::Event(&EventId::new("t3").unwrap()), "a test").unwrap();
+    store
+        .retention()
+        .redact(&conversation("talk"), Redaction::Event(&EventId::new("t3").unwrap()), "a test")
+        .unwrap();
     assert_eq!(found(&store), ["talk/t1", "bill/b1"]);
     // The text that stands in place of redacted ids is no id.
     assert_eq!(store.correlated("[redacted]", Position::START, 10).unwrap(), []);
-    store.delete(&conversation("bill")).unwrap();
+    store.retention().delete(&conversation("bill")).unwrap();
     assert_eq!(found(&store), ["talk/t1"]);
     let talk = conversation("talk");
-    store.archive(std::slice::from_ref(&talk), Some("old"), &mut |_| ()).unwrap();
-    store.rebuild(&["correlations"], &mut |_| ()).unwrap();
+    store.retention().archive(std::slice::from_ref(&talk), Some("old"), &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&["correlations"], &mut |_| ()).unwrap();
     assert_eq!(found(&store), ["talk/t1"]);
     drop(store);
     scratch.foreign().execute_batch("DROP TABLE correlation").unwrap();

@@ -55,9 +55,9 @@ fn every_program_has_the_text_that_the_payload_names() {
     // This program does not name the kind. It neither loses the text nor makes another one.
     let other = scratch.open_still();
     assert_text(&other);
-    other.rebuild(&[], &mut |_| ()).unwrap();
+    other.maintenance().rebuild(&[], &mut |_| ()).unwrap();
     assert_text(&other);
-    assert_eq!(other.verify_projections(&mut |_| ()).unwrap().findings, []);
+    assert_eq!(other.audit().verify_projections(&mut |_| ()).unwrap().findings, []);
     assert_sound(&other);
     drop(other);
     // Another choice of members is for new events.
@@ -86,10 +86,10 @@ fn a_program_that_does_not_name_the_kind_removes_every_word_of_it() {
         let other = scratch.open_still();
         let talk = conversation("talk");
         if way == "delete" {
-            other.delete(&talk).unwrap();
+            other.retention().delete(&talk).unwrap();
         } else {
             let own = EventId::new("own").unwrap();
-            other.redact(&talk, annals::store::Redaction::Event(&own), "a test").unwrap();
+            other.retention().redact(&talk, annals::store::Redaction::Event(&own), "a test").unwrap();
         }
         for word in ["yamato", "fragile"] {
             assert_eq!(found(&other, word), [""; 0], "{way}");
@@ -97,7 +97,7 @@ fn a_program_that_does_not_name_the_kind_removes_every_word_of_it() {
                 format!("SELECT count(*) FROM transcript_search WHERE transcript_search MATCH '{word}'");
             assert_eq!(number(&scratch.foreign(), &sql), 0, "{way}: {word}");
         }
-        assert_eq!(other.verify_projections(&mut |_| ()).unwrap().findings, [], "{way}");
+        assert_eq!(other.audit().verify_projections(&mut |_| ()).unwrap().findings, [], "{way}");
     }
 }
 

@@ -23,7 +23,7 @@ use crate::support::projected::{assert_same_rows, dump};
 use crate::support::{Scratch, all_events, assert_error, conversation, folder, number, rows};
 
 fn rebuild(store: &Store) {
-    store.rebuild(&[], &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
 }
 
 /// Returns all rows of every derived table, sorted. Leaves out the search index, which has no rows to compare.
@@ -188,7 +188,7 @@ fn play(store: &Store, steps: &[Step]) {
         }
         match step {
             Step::CatchUp => store.catch_up().unwrap(),
-            Step::Delete { talk: which } => match store.delete(&talk(*which)) {
+            Step::Delete { talk: which } => match store.retention().delete(&talk(*which)) {
                 Ok(_) | Err(Error::UnknownConversation { .. }) => {}
                 Err(other) => panic!("{other}"),
             },
@@ -220,8 +220,8 @@ proptest! {
         play(&store, &steps);
         store.catch_up().unwrap();
         let db = scratch.foreign();
-        let head = store.head().unwrap();
-        for status in store.projections().unwrap().iter().filter(|status| status.name != "search") {
+        let head = store.last_position().unwrap();
+        for status in store.maintenance().projections().unwrap().iter().filter(|status| status.name != "search") {
             prop_assert_eq!((status.position, status.current), (head, true));
         }
         assert_rebuild_changes_nothing(&store, &db);
@@ -281,29 +281,35 @@ fn a_store_reports_the_position_of_each_projection() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let talk = conversation("talk");
-    let names: Vec<&'static str> = store.projections().unwrap().iter().map(|status| status.name).collect();
+    let names: Vec<&'static str> =
+        store.maintenance().projections().unwrap().iter().map(|status| status.name).collect();
     for name in ["transcript", "tool_calls", "usage", "tasks", "search"] {
         assert!(names.contains(&name), "{name}");
     }
     let status = |search: u64, others: u64, head: u64| -> Vec<ProjectionStatus> {
         let of = |name: &'static str| {
             let position = Position(if name == "search" { search } else { others });
-            ProjectionStatus { name, position, head: Position(head), current: position > Position::START }
+            ProjectionStatus {
+                name,
+                position,
+                last_position: Position(head),
+                current: position > Position::START,
+            }
         };
         names.iter().copied().map(of).collect()
     };
     store.append(&talk, Expected::Any, &[said("a", "one"), said("b", "two")]).unwrap();
-    assert_eq!(store.projections().unwrap(), status(0, 0, 2));
+    assert_eq!(store.maintenance().projections().unwrap(), status(0, 0, 2));
     store.catch_up().unwrap();
-    assert_eq!(store.projections().unwrap(), status(0, 2, 2));
+    assert_eq!(store.maintenance().projections().unwrap(), status(0, 2, 2));
     store.search("one", &Default::default(), 1, &mut |_| ()).unwrap();
     store.append(&talk, Expected::Any, &[said("c", "three")]).unwrap();
-    assert_eq!(store.projections().unwrap(), status(2, 2, 3));
+    assert_eq!(store.maintenance().projections().unwrap(), status(2, 2, 3));
     let unknown = Error::UnknownProjection {
         name: "views".into(),
         known: names.iter().copied().chain(["catalogue"]).map(String::from).collect(),
     };
-    assert_error(store.rebuild(&["views"], &mut |_| ()), &unknown);
+    assert_error(store.maintenance().rebuild(&["views"], &mut |_| ()), &unknown);
 }
 
 #[test]
@@ -319,8 +325,11 @@ fn a_rebuild_reports_its_progress_and_may_cover_one_projection() {
     )
     .unwrap();
     let mut last = None;
-    store.rebuild(&["tool_calls"], &mut |progress| last = Some((progress.position, progress.head))).unwrap();
-    let head = store.head().unwrap();
+    store
+        .maintenance()
+        .rebuild(&["tool_calls"], &mut |progress| last = Some((progress.position, progress.last_position)))
+        .unwrap();
+    let head = store.last_position().unwrap();
     assert_eq!(last, Some((head, head)));
     let after = dump(&db);
     assert_eq!(after[2], before[2]);
@@ -449,9 +458,11 @@ fn a_projection_reaches_the_head_even_if_the_last_events_were_deleted() {
     let store = scratch.open_still();
     store.append(&conversation("stays"), Expected::Any, &[said("a", "one")]).unwrap();
     store.append(&conversation("goes"), Expected::Any, &[said("a", "two")]).unwrap();
-    store.delete(&conversation("goes")).unwrap();
+    store.retention().delete(&conversation("goes")).unwrap();
     let assert_reached = || {
-        for status in store.projections().unwrap().iter().filter(|status| status.name != "search") {
+        for status in
+            store.maintenance().projections().unwrap().iter().filter(|status| status.name != "search")
+        {
             assert_eq!(status.position, Position(2), "{}", status.name);
         }
     };
@@ -501,7 +512,7 @@ fn usage_of_every_golden_equals_the_totals_of_the_reference() {
                 total.cost = 0.0;
                 assert_eq!(&total, expected, "{path:?}");
             }
-            store.rebuild(&["usage"], &mut |_| ()).unwrap();
+            store.maintenance().rebuild(&["usage"], &mut |_| ()).unwrap();
         }
     }
 }
@@ -633,11 +644,12 @@ fn text_that_is_redacted_during_a_rebuild_does_not_come_back() {
         let mut left = 0..times;
         let tables = ["transcript", "tool_calls", "tasks"];
         store
+            .maintenance()
             .rebuild(&tables, &mut |_| {
                 let Some(number) = left.next() else { return };
                 for kind in ["a", "t", "s"] {
                     let id = EventId::new(format!("{kind}{number}")).unwrap();
-                    store.redact(&talk, Redaction::Event(&id), "it slipped out").unwrap();
+                    store.retention().redact(&talk, Redaction::Event(&id), "it slipped out").unwrap();
                 }
             })
             .unwrap();
@@ -650,7 +662,7 @@ fn text_that_is_redacted_during_a_rebuild_does_not_come_back() {
         }
         rebuild(&store);
         assert_same_rows(&dump(&db), &after);
-        assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+        assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, []);
     }
 }
 
@@ -668,12 +680,12 @@ fn a_long_status_that_an_older_version_showed_whole_is_what_was_written() {
         [("idle", true), (&*long, true), (&*longer, false), (&long[..100], false), ("running", false)]
     {
         scratch.foreign().execute("UPDATE conversation SET status = ?1", [status]).unwrap();
-        let found = store.check_catalogue(&talk).unwrap();
+        let found = store.maintenance().check_catalogue(&talk).unwrap();
         assert_eq!(found.is_none(), is_right, "{status}: {found:?}");
-        let findings = store.verify(None, &mut |_| ()).unwrap().findings;
+        let findings = store.audit().verify(None, &mut |_| ()).unwrap().findings;
         assert_eq!(findings.is_empty(), is_right, "{status}: {findings:?}");
         // Only a wrong row is made again.
-        assert_eq!(store.remake_catalogue(&talk).unwrap().is_none(), is_right, "{status}");
+        assert_eq!(store.maintenance().remake_catalogue(&talk).unwrap().is_none(), is_right, "{status}");
         let now = if is_right { status } else { "idle" };
         assert_eq!(store.conversation(&talk).unwrap().status, now);
     }
@@ -697,11 +709,12 @@ fn words_that_are_redacted_while_the_search_index_is_rebuilt_do_not_come_back() 
     assert_eq!((find("hunter1"), find("hunter2"), find("find")), (1, 1, 1200));
     let mut steps = Vec::new();
     store
+        .maintenance()
         .rebuild(&["search"], &mut |progress| {
             if steps.is_empty() {
                 for (id, _, _) in secrets {
                     let id = EventId::new(id).unwrap();
-                    store.redact(&talk, Redaction::Event(&id), "it slipped out").unwrap();
+                    store.retention().redact(&talk, Redaction::Event(&id), "it slipped out").unwrap();
                 }
             }
             steps.push(progress.position.0);
@@ -717,9 +730,9 @@ fn words_that_are_redacted_while_the_search_index_is_rebuilt_do_not_come_back() 
     assert_eq!(number(&db, "SELECT count(*) FROM temp.words WHERE term LIKE 'hunter%'"), 0);
     let sizes = || rows(&db, "SELECT id, sz FROM transcript_search_docsize ORDER BY id");
     let after = sizes();
-    store.rebuild(&["search"], &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&["search"], &mut |_| ()).unwrap();
     assert_eq!(sizes(), after);
-    assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+    assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, []);
 }
 
 #[test]
@@ -735,9 +748,9 @@ fn other_handles_read_while_derived_tables_are_loaded_and_rebuilt() {
     let other = scratch.open_still();
     let calls = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&calls);
-    store.tell_loading(move |progress| {
+    store.maintenance().tell_loading(move |progress| {
         seen.fetch_add(1, Ordering::SeqCst);
-        assert_eq!(progress.head, Position(EVENTS));
+        assert_eq!(progress.last_position, Position(EVENTS));
         let talk = conversation("talk");
         let read = reader.events(&talk, &EventQuery::default(), 10_000).unwrap().events.len() as u64;
         let listed = reader.conversations(&Default::default(), Default::default(), None, 10).unwrap();
@@ -761,6 +774,7 @@ fn other_handles_read_while_derived_tables_are_loaded_and_rebuilt() {
     let other = scratch.open_still();
     let mut calls = 0;
     store
+        .maintenance()
         .rebuild(&[], &mut |_| {
             calls += 1;
             assert_eq!(other.transcript(&talk, Sequence(0), 10_000).unwrap(), lines);
@@ -780,10 +794,11 @@ fn a_conversation_that_is_deleted_during_a_rebuild_does_not_come_back() {
     store.append(&stays, Expected::Any, &[command("a", "c", "ls"), printed("b", "a", "c", "", 0)]).unwrap();
     let mut deleted = false;
     store
+        .maintenance()
         .rebuild(&[], &mut |_| {
             // The log has been read, but the tables are not yet replaced.
             if !std::mem::replace(&mut deleted, true) {
-                store.delete(&goes).unwrap();
+                store.retention().delete(&goes).unwrap();
             }
         })
         .unwrap();

@@ -27,7 +27,7 @@ fn store(scratch: &Scratch) -> Store {
 }
 
 fn head(store: &Store) -> Head {
-    Head { scope: Scope::Whole, at: MOMENT, heads: store.heads(None).unwrap() }
+    Head { scope: Scope::Whole, at: MOMENT, heads: store.audit().chain_heads(None).unwrap() }
 }
 
 /// Changes the file as its owner can: drops the guards, runs `sql`, and computes the chain again.
@@ -67,7 +67,7 @@ fn rewrite(scratch: &Scratch, sql: &str) {
 
 /// Returns what `verify` finds without a head, except the missing guards.
 fn without_guards(store: &Store) -> Vec<Finding> {
-    let mut findings = store.verify(None, &mut |_| ()).unwrap().findings;
+    let mut findings = store.audit().verify(None, &mut |_| ()).unwrap().findings;
     findings.retain(|finding| !finding.what.starts_with("the guard "));
     findings
 }
@@ -83,7 +83,7 @@ fn a_head_records_where_every_chain_ends() {
     assert_eq!(lines[5], format!("acts 0 {}", "0".repeat(64)));
     assert_eq!(lines[6..8], ["changes since beginning", "conversations 2"]);
     let row = store.conversation(&conversation("a talk")).unwrap();
-    assert_eq!(lines[8], format!("4 {} 0 {} a talk", row.head_hash, "0".repeat(64)));
+    assert_eq!(lines[8], format!("4 {} 0 {} a talk", row.chain_head, "0".repeat(64)));
     assert!(lines[9].ends_with(" other"));
     assert_eq!(SignedHead::parse(&text).unwrap().head, head(&store));
 }
@@ -98,7 +98,7 @@ fn a_store_that_only_grew_matches_its_old_head() {
     store.append(&conversation("new"), Expected::Any, &[pause("p")]).unwrap();
     assert_eq!(compare(&store, &then).unwrap(), []);
     // A copy matches the head, too.
-    store.backup(scratch.path("copy.db")).unwrap();
+    store.backup().to_new_file(scratch.path("copy.db")).unwrap();
     let copy = Store::open(scratch.path("copy.db")).unwrap();
     assert_eq!(compare(&copy, &then).unwrap(), []);
 }
@@ -265,7 +265,7 @@ fn a_bundle_has_archived_payloads_and_only_digests_of_redacted_ones() {
     let store = store(&scratch);
     let talk = conversation("a talk");
     let before = all_events(&store, &talk);
-    store.archive(std::slice::from_ref(&talk), None, &mut |_| ()).unwrap();
+    store.retention().archive(std::slice::from_ref(&talk), None, &mut |_| ()).unwrap();
     bundle(&store, &talk, &scratch.path("archived"), None);
     assert_eq!(check(&scratch.path("archived")), Ok((4, 0, false)));
     for (at, event) in before.iter().enumerate() {
@@ -273,7 +273,7 @@ fn a_bundle_has_archived_payloads_and_only_digests_of_redacted_ones() {
         assert_eq!(std::fs::read_to_string(path).unwrap(), event.payload);
     }
     let then = head(&store);
-    store.redact(&talk, Redaction::Event(&before[1].id), "a test").unwrap();
+    store.retention().redact(&talk, Redaction::Event(&before[1].id), "a test").unwrap();
     assert_eq!(compare(&store, &then).unwrap(), []);
     bundle(&store, &talk, &scratch.path("redacted"), None);
     assert_eq!(check(&scratch.path("redacted")), Ok((4, 1, false)));
@@ -319,13 +319,13 @@ fn withheld_text_is_not_in_a_bundle_and_the_chain_still_holds() {
         said("j", "no secret at all"),
     ];
     store.append(&talk, Expected::Any, &secret).unwrap();
-    store.redact(&talk, Redaction::Event(&all_events(&store, &talk)[1].id), "a test").unwrap();
+    store.retention().redact(&talk, Redaction::Event(&all_events(&store, &talk)[1].id), "a test").unwrap();
     let events = all_events(&store, &talk);
     let key = Key::make(&scratch.path("key")).unwrap();
     let withheld = Withheld {
         events: vec![events[9].id.clone()],
         finders: vec![
-            store.finder_with_own(&talk, &Finder::secrets(), &[]).unwrap(),
+            store.retention().finder_with_own(&talk, &Finder::secrets(), &[]).unwrap(),
             Finder::default().with_values(&[("value 1".into(), CANARY.into())]).unwrap(),
             Finder::expression("(?i)jane doe").unwrap(),
         ],

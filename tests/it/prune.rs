@@ -73,7 +73,7 @@ fn rules_choose_by_age_number_size_status_and_tag() {
         ),
     ];
     for (rules, expected) in cases {
-        let plan = store.plan_pruning(&rules).unwrap();
+        let plan = store.retention().plan_pruning(&rules).unwrap();
         assert_eq!(names(&plan), expected, "{rules:?}");
         assert_eq!(plan.kept, 5 - expected.len() as u64);
         assert!(plan.running <= 1);
@@ -90,15 +90,18 @@ fn a_pruned_conversation_leaves_a_receipt_and_the_rest_is_untouched() {
     let rules =
         PruneRules { older_than: before("2025-03-15"), kept_tags: tag("hold", None), ..Default::default() };
     let kept = ["legal", "busy", "newest"].map(|id| all_events(&store, &conversation(id)));
-    let planned = store.plan_pruning(&rules).unwrap();
+    let planned = store.retention().plan_pruning(&rules).unwrap();
     let mut reported = Vec::new();
-    let done = store.prune(&rules, Some("quarterly"), &mut |one| reported.push(one.id.to_string())).unwrap();
+    let done = store
+        .retention()
+        .prune(&rules, Some("quarterly"), &mut |one| reported.push(one.id.to_string()))
+        .unwrap();
     assert_eq!((&done, reported), (&planned, vec!["oldest".to_owned(), "stuck".to_owned()]));
     assert_eq!(store.count_conversations(&Default::default()).unwrap(), 3);
     assert_eq!(["legal", "busy", "newest"].map(|id| all_events(&store, &conversation(id))), kept);
     assert_sound(&store);
 
-    let acts = store.admin_log(0, 10).unwrap();
+    let acts = store.audit().admin_log(0, 10).unwrap();
     let logged: Vec<_> = acts
         .iter()
         .map(|act| (act.act.as_str(), act.conversation.as_deref().unwrap(), act.reason.as_deref()))
@@ -106,8 +109,8 @@ fn a_pruned_conversation_leaves_a_receipt_and_the_rest_is_untouched() {
     assert_eq!(logged, [("prune", "oldest", Some("quarterly")), ("prune", "stuck", Some("quarterly"))]);
     let detail: Value = serde_json::from_str(&acts[0].detail).unwrap();
     assert_eq!((&detail["because"], &detail["events"]), (&json!(["older_than"]), &json!(1)));
-    assert_eq!(store.receipts(1).unwrap()[0].name, "oldest");
-    let again = store.prune(&rules, None, &mut |_| ()).unwrap();
+    assert_eq!(store.audit().receipts(1).unwrap()[0].name, "oldest");
+    let again = store.retention().prune(&rules, None, &mut |_| ()).unwrap();
     assert_eq!((again.pruned.len(), again.kept), (0, 3));
 }
 
@@ -119,11 +122,12 @@ fn a_conversation_that_changes_after_the_plan_is_kept() {
     let rules = PruneRules { older_than: before("2026-01-01"), ..Default::default() };
     let mut first = true;
     let done = store
+        .retention()
         .prune(&rules, None, &mut |_| {
             if std::mem::take(&mut first) {
                 let more = event("late", "PauseEvent", json!({"source": "user"}));
                 store.append(&conversation("stuck"), Expected::Exact(1), &[more]).unwrap();
-                store.delete(&conversation("legal")).unwrap();
+                store.retention().delete(&conversation("legal")).unwrap();
             }
         })
         .unwrap();
@@ -148,7 +152,7 @@ fn a_conversation_and_its_sub_agents_are_pruned_together() {
     Importer::new(&store, Default::default()).import(&place, &mut |_| ()).unwrap();
     talk(&store, "other", "2030-01-01", "finished", ("env", "ci"));
     let rules = PruneRules { keep_last: Some(1), ..Default::default() };
-    let plan = store.prune(&rules, None, &mut |_| ()).unwrap();
+    let plan = store.retention().prune(&rules, None, &mut |_| ()).unwrap();
     assert_eq!(plan.pruned.len(), 2, "{plan:#?}");
     assert_eq!(plan.pruned[1].with.as_ref(), Some(&plan.pruned[0].id));
     assert_eq!(number(&scratch.foreign(), "SELECT count(*) FROM conversation"), 1);
@@ -161,12 +165,12 @@ fn archived_conversations_count_with_their_archived_size_and_are_pruned_too() {
     let store = scratch.open_still();
     Importer::new(&store, Default::default()).import(&folder::golden("conversations"), &mut |_| ()).unwrap();
     let rules = PruneRules { keep_last: Some(0), statuses: vec!["finished".into()], ..Default::default() };
-    let before = store.plan_pruning(&rules).unwrap();
+    let before = store.retention().plan_pruning(&rules).unwrap();
     let ids: Vec<_> = before.pruned.iter().map(|one| one.id.clone()).collect();
-    store.archive(&ids, None, &mut |_| ()).unwrap();
-    let after = store.plan_pruning(&rules).unwrap();
+    store.retention().archive(&ids, None, &mut |_| ()).unwrap();
+    let after = store.retention().plan_pruning(&rules).unwrap();
     assert!(after.bytes() < before.bytes(), "{} {}", after.bytes(), before.bytes());
-    store.prune(&rules, None, &mut |_| ()).unwrap();
+    store.retention().prune(&rules, None, &mut |_| ()).unwrap();
     let db = scratch.foreign();
     for table in ["archived_payload", "archived_conversation", "archive_dictionary"] {
         assert_eq!(number(&db, &format!("SELECT count(*) FROM {table}")), 0, "{table}");

@@ -23,7 +23,7 @@ fn matches(finder: &Finder) -> Redaction<'_> {
 
 #[track_caller]
 fn redact(store: &Store, id: &ConversationId) -> RedactionReport {
-    store.redact(id, matches(&canary()), "a test").unwrap()
+    store.retention().redact(id, matches(&canary()), "a test").unwrap()
 }
 
 fn export(scratch: &Scratch, store: &Store, id: &ConversationId, to: &str) -> Tree {
@@ -41,7 +41,7 @@ fn no_byte_of_a_redacted_text_is_left_in_file_or_log() {
     assert!(report.log_emptied);
     assert_eq!((report.events, report.attachments), (4, 2));
     assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
-    let vacuumed = store.vacuum().unwrap();
+    let vacuumed = store.maintenance().vacuum().unwrap();
     assert!(vacuumed.log_emptied && vacuumed.bytes_after <= vacuumed.bytes_before);
     assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
     drop(store);
@@ -107,8 +107,8 @@ fn projections_after_a_redaction_equal_those_of_a_rebuild() {
     let hits = |word: &str| store.search(word, &Default::default(), 100, &mut |_| ()).unwrap();
     let words = (hits("redacted"), hits("word"), hits("concern"));
     assert_eq!((words.0.len(), words.1.len(), words.2.len()), (3, 1, 1));
-    store.rebuild(&[], &mut |_| ()).unwrap();
-    store.rebuild(&["search"], &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&["search"], &mut |_| ()).unwrap();
     assert_same_rows(&dump(&db), &redacted);
     assert_eq!(checkpoints(), reached);
     assert_eq!((hits("redacted"), hits("word"), hits("concern")), words);
@@ -119,11 +119,11 @@ fn the_chain_stays_valid_and_redacted_events_are_counted() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
-    let head = store.conversation(&id).unwrap().head_hash;
+    let head = store.conversation(&id).unwrap().chain_head;
     redact(&store, &id);
     assert_sound(&store);
-    assert_eq!(store.verify(None, &mut |_| ()).unwrap().redacted, 4);
-    assert_eq!(store.conversation(&id).unwrap().head_hash, head);
+    assert_eq!(store.audit().verify(None, &mut |_| ()).unwrap().redacted, 4);
+    assert_eq!(store.conversation(&id).unwrap().chain_head, head);
     // If a writer retries with the original event, the event is reported as known.
     let first = annals::NewEvent::parse(
         String::from_utf8(planted::tree()["events/event-00000-e0.json"].clone()).unwrap(),
@@ -164,7 +164,7 @@ fn an_import_does_not_bring_redacted_text_back() {
     grown.insert("base_state.json".into(), state.into_bytes());
     let report = planted::import(&scratch, &store, &grown);
     assert_eq!((report.status, report.added), (ImportStatus::Updated, 1));
-    store.vacuum().unwrap(); // overwrites the rows that were deleted above
+    store.maintenance().vacuum().unwrap(); // overwrites the rows that were deleted above
     assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
     let now = export(&scratch, &store, &id, "grown");
     let text = |tree: &Tree, path: &str| String::from_utf8(tree[path].clone()).unwrap();
@@ -172,7 +172,7 @@ fn an_import_does_not_bring_redacted_text_back() {
     assert_eq!(text(&now, "base_state.json"), expected);
     assert_eq!(now["notes/todo.txt"], redacted["notes/todo.txt"]);
     // Only the rows that were deleted above without Annals are reported.
-    let findings = store.verify(None, &mut |_| ()).unwrap().findings;
+    let findings = store.audit().verify(None, &mut |_| ()).unwrap().findings;
     let is_history = |finding: &Finding| finding.what.contains("of the base state is gone, and change");
     assert!(!findings.is_empty() && findings.iter().all(is_history), "{findings:#?}");
     // An import of the redacted folder itself changes nothing either.
@@ -186,16 +186,16 @@ fn a_plan_changes_nothing_and_reports_what_would_change() {
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
     let before = (all_events(&store, &id), number(&scratch.foreign(), "PRAGMA data_version"));
-    let plan = store.plan_redaction(&id, matches(&canary())).unwrap();
+    let plan = store.retention().plan_redaction(&id, matches(&canary())).unwrap();
     assert_eq!(all_events(&store, &id), before.0);
     assert_eq!(found(&store), 3);
-    assert_eq!(store.admin_log(0, 10).unwrap(), []);
+    assert_eq!(store.audit().admin_log(0, 10).unwrap(), []);
     let done = redact(&store, &id);
     assert_eq!(plan, RedactionReport { act: None, log_emptied: false, ..done.clone() });
     assert_eq!(done.act, Some(1));
     let nothing = redact(&store, &id);
     assert_eq!((nothing.act, nothing.taken, nothing.events), (None, vec![], 0), "all is redacted already");
-    assert_eq!(store.admin_log(0, 10).unwrap().len(), 1);
+    assert_eq!(store.audit().admin_log(0, 10).unwrap().len(), 1);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_single_event_is_redacted_whole_and_keeps_its_shape() {
     let id = plant(&scratch, &store);
     let before = all_events(&store, &id);
     let one = EventId::new("e2").unwrap();
-    let report = store.redact(&id, Redaction::Event(&one), "a test").unwrap();
+    let report = store.retention().redact(&id, Redaction::Event(&one), "a test").unwrap();
     assert_eq!((report.events, report.attachments), (1, 0));
     let after = all_events(&store, &id);
     assert_eq!([&after[0], &after[1], &after[3]], [&before[0], &before[1], &before[3]]);
@@ -216,11 +216,11 @@ fn a_single_event_is_redacted_whole_and_keeps_its_shape() {
     assert_sound(&store);
     let unknown = EventId::new("e9").unwrap();
     assert_error(
-        store.redact(&id, Redaction::Event(&unknown), "a test"),
+        store.retention().redact(&id, Redaction::Event(&unknown), "a test"),
         &Error::UnknownEvent { conversation: id.clone(), event: "e9".into() },
     );
     assert_error(
-        store.redact(&conversation("nobody"), matches(&canary()), "a test"),
+        store.retention().redact(&conversation("nobody"), matches(&canary()), "a test"),
         &Error::UnknownConversation { conversation: "nobody".into() },
     );
 }
@@ -235,7 +235,8 @@ fn an_attached_source_file_is_redacted_too() {
     std::fs::write(scratch.path("in/talk.jsonl"), &lines).unwrap();
     let mut importer = annals::transfer::Importer::new(&store, ImportOptions::default());
     let id = importer.import(&scratch.path("in/talk.jsonl"), &mut |_| ()).unwrap().remove(0).id.unwrap();
-    let report = store.redact(&id, Redaction::Event(&EventId::new("a").unwrap()), "a test").unwrap();
+    let report =
+        store.retention().redact(&id, Redaction::Event(&EventId::new("a").unwrap()), "a test").unwrap();
     assert_eq!((report.events, report.attachments), (1, 1));
     assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
     Exporter::new(&store, Format::OpenHands).export(&id, &scratch.path("out"), &mut |_| ()).unwrap();
@@ -261,7 +262,7 @@ fn text_around_the_events_of_a_file_is_redacted_and_stays_redacted() {
     };
     let id = import(&file(&[said("a", CANARY), said("b", "x")])).id.unwrap();
     let finder = Finder::expression("\n\n").unwrap();
-    let report = store.redact(&id, matches(&finder), "a test").unwrap();
+    let report = store.retention().redact(&id, matches(&finder), "a test").unwrap();
     let places: Vec<_> =
         report.taken.iter().map(|place| (place.part.as_str(), place.name.as_str())).collect();
     assert_eq!(places, [("origin", "suffix")]);
@@ -283,7 +284,7 @@ fn a_redacted_payload_that_is_changed_again_is_found() {
             "INSERT INTO maintenance VALUES ('test'); {sql}; DELETE FROM maintenance;"
         ))
         .unwrap();
-        let findings = store.verify(None, &mut |_| ()).unwrap().findings;
+        let findings = store.audit().verify(None, &mut |_| ()).unwrap().findings;
         findings
             .into_iter()
             .map(|finding| (finding.sequence.map(|place| place.0), finding.what))
@@ -317,14 +318,14 @@ fn the_administrative_log_is_append_only_and_chained() {
     let store = Store::open_with(scratch.database(), &options).unwrap();
     let id = plant(&scratch, &store);
     redact(&store, &id);
-    store.delete(&conversation("other")).unwrap();
-    let acts = store.admin_log(0, 10).unwrap();
+    store.retention().delete(&conversation("other")).unwrap();
+    let acts = store.audit().admin_log(0, 10).unwrap();
     let listed: Vec<_> =
         acts.iter().map(|act| (act.number, act.act.as_str(), act.conversation.as_deref())).collect();
     assert_eq!(listed, [(1, "redact", Some("planted")), (2, "delete", Some("other"))]);
     assert_eq!(acts[0].reason.as_deref(), Some("a test"));
     assert_eq!(acts[0].actor.user.as_deref(), Some("u 1"), "a line break would break the chain's format");
-    assert_eq!(store.receipts(1).unwrap().len() as u64, acts[0].receipts);
+    assert_eq!(store.audit().receipts(1).unwrap().len() as u64, acts[0].receipts);
     let db = scratch.foreign();
     for attack in [
         "DELETE FROM admin_act",
@@ -344,7 +345,7 @@ fn the_administrative_log_is_append_only_and_chained() {
         "DROP TRIGGER admin_receipt_update_guard; UPDATE admin_receipt SET name = 'e9' WHERE name = 'e1'",
     )
     .unwrap();
-    let findings = store.verify(None, &mut |_| ()).unwrap().findings;
+    let findings = store.audit().verify(None, &mut |_| ()).unwrap().findings;
     let whats: Vec<&str> = findings.iter().map(|finding| finding.what.as_str()).collect();
     assert!(whats.iter().any(|what| what.contains("act 1 of the administrative log")), "{whats:?}");
     assert!(
@@ -358,18 +359,18 @@ fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
     let scratch = Scratch::new();
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
-    let head = store.conversation(&id).unwrap().head_hash;
-    let erasure = store.erase(&id, "asked for").unwrap();
+    let head = store.conversation(&id).unwrap().chain_head;
+    let erasure = store.retention().erase(&id, "asked for").unwrap();
     assert!(erasure.log_emptied);
     assert_eq!((erasure.events, erasure.attachments), (4, 3));
     assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
-    store.vacuum().unwrap();
+    store.maintenance().vacuum().unwrap();
     assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
     assert_eq!(found(&store), 0);
     assert_sound(&store);
-    let act = store.admin_log(0, 1).unwrap().remove(0);
+    let act = store.audit().admin_log(0, 1).unwrap().remove(0);
     assert_eq!((act.act.as_str(), act.reason.as_deref()), ("erase", Some("asked for")));
-    let receipt = store.receipts(erasure.act).unwrap().remove(0);
+    let receipt = store.audit().receipts(erasure.act).unwrap().remove(0);
     assert_eq!((receipt.part.as_str(), receipt.name.as_str()), ("conversation", "planted"));
     assert_eq!(receipt.digest, Some(head));
     // An import does not bring it back unless the operator accepts erased conversations.
@@ -380,7 +381,7 @@ fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
     let accepting = ImportOptions { accept_erased: true, ..ImportOptions::default() };
     let report = planted::import_with(&scratch, &store, &planted::tree(), accepting);
     assert_eq!((report.status, report.events), (ImportStatus::Partial, 4));
-    assert_eq!(store.admin_log(0, 10).unwrap().last().unwrap().act, "accept");
+    assert_eq!(store.audit().admin_log(0, 10).unwrap().last().unwrap().act, "accept");
 }
 
 #[test]
@@ -389,7 +390,7 @@ fn a_new_import_reports_redactions_before_a_deletion() {
     let store = scratch.open_still();
     let id = plant(&scratch, &store);
     redact(&store, &id);
-    store.delete(&id).unwrap();
+    store.retention().delete(&id).unwrap();
     let report = planted::import(&scratch, &store, &planted::tree());
     assert_eq!(report.status, ImportStatus::Partial);
     assert!(report.problems[0].problem.starts_with("text was taken out of it at"), "{:?}", report.problems);

@@ -231,7 +231,7 @@ async fn callbacks_receive_the_servers_log_and_a_copy_has_its_bytes() {
     // HEAD is copied too.
     let first = conversation.events(Sequence(0), 1).await.unwrap()[0].event().unwrap().id().clone();
     conversation.navigate_to(Some(&first)).await.unwrap();
-    assert_eq!(conversation.snapshot().head, Some(first.clone()));
+    assert_eq!(conversation.snapshot().leaf, Some(first.clone()));
     conversation.close().await.unwrap();
     assert_same(&copied(), &far.payloads(&id));
     kept_head(&kept, &id, first.as_str()).await;
@@ -373,7 +373,7 @@ async fn a_remote_conversation_supports_the_other_operations_too() {
     );
     conversation.send_message("1").await.unwrap();
     conversation.run().await.unwrap();
-    let first = conversation.snapshot().head.unwrap();
+    let first = conversation.snapshot().leaf.unwrap();
     conversation.send_message("2").await.unwrap();
     conversation.run().await.unwrap();
 
@@ -382,7 +382,7 @@ async fn a_remote_conversation_supports_the_other_operations_too() {
     assert!(matches!(moved, Err(ConversationError::UnknownEvent { event }) if event == unknown));
     let fork = ForkOptions { from_event: Some(first.clone()), ..ForkOptions::default() };
     let fork = conversation.fork(fork).await.unwrap();
-    assert_eq!((fork.status(), fork.snapshot().head), (ExecutionStatus::Idle, Some(first)));
+    assert_eq!((fork.status(), fork.snapshot().leaf), (ExecutionStatus::Idle, Some(first)));
     fork.send_message("2, differently").await.unwrap();
     assert_eq!(fork.run().await.unwrap(), ExecutionStatus::Finished);
     let again = ForkOptions { id: Some(fork.id().clone()), ..ForkOptions::default() };
@@ -516,7 +516,7 @@ async fn a_reply_is_streamed_and_a_broken_stream_is_discarded() {
         .unwrap();
     conversation.send_message("Count").await.unwrap();
     conversation.run().await.unwrap();
-    let reply = conversation.snapshot().head.unwrap().to_string();
+    let reply = conversation.snapshot().leaf.unwrap().to_string();
     let deltas = deltas.lock().unwrap().clone();
     let mut text = String::new();
     for (item, delta) in &deltas {

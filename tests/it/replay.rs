@@ -4,7 +4,7 @@ use annals::event::{Event, UserMessageEvent};
 use annals::replay::diff::Difference;
 use annals::replay::{Memory, Moment, Point};
 use annals::state::base::FieldChange;
-use annals::store::{BaseStateChange, Head};
+use annals::store::{BaseStateChange, Leaf};
 use annals::transfer::{ImportOptions, Importer};
 use annals::{ConversationId, Error, EventId, ExecutionStatus, Expected, NewEvent, Sequence, Store};
 
@@ -89,7 +89,7 @@ fn a_moved_head_stays_until_the_next_event() {
     let talk = ConversationId::new("talk").unwrap();
     store.append(&talk, Expected::Empty, &[said("a", Some("__root__"), "one")]).unwrap();
     store.append(&talk, Expected::Any, &[said("b", Some("a"), "two")]).unwrap();
-    store.set_head(&talk, Head::At(EventId::new("a").unwrap())).unwrap();
+    store.set_leaf(&talk, Leaf::At(EventId::new("a").unwrap())).unwrap();
     let leaf = |point| Moment::new(&store, &talk, point).unwrap().active_leaf().map(str::to_owned);
     assert_eq!(leaf(Point::End).as_deref(), Some("a"));
     assert_eq!(leaf(Point::Behind(Sequence(0))).as_deref(), Some("a"));
@@ -97,7 +97,7 @@ fn a_moved_head_stays_until_the_next_event() {
     assert_eq!(leaf(Point::End).as_deref(), Some("c"));
     // After b, HEAD was moved back to a.
     assert_eq!(leaf(Point::Behind(Sequence(1))).as_deref(), Some("a"));
-    store.set_head(&talk, Head::Empty).unwrap();
+    store.set_leaf(&talk, Leaf::Empty).unwrap();
     assert_eq!(leaf(Point::End), None);
     assert!(Moment::new(&store, &talk, Point::End).unwrap().view(Memory::Reloaded).unwrap().is_empty());
 }

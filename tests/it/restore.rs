@@ -6,7 +6,9 @@ use std::sync::mpsc::channel;
 
 use annals::redact::Finder;
 use annals::state::base::FieldChange;
-use annals::store::{Append, BackupFile, BackupFolder, BaseStateChange, Head, Moment, Redaction, Restored};
+use annals::store::{
+    Append, Backup, BackupFile, BackupFolder, BaseStateChange, Leaf, Maintenance, Moment, Redaction, Restored,
+};
 use annals::transfer::Importer;
 use annals::{ConversationId, Error, EventId, Expected, Options, Position, Store, Timestamp};
 use rusqlite::Connection;
@@ -87,12 +89,12 @@ fn live(store: &Store, round: u64) {
         }
         1 => {
             store.save_base_state(&talk, state("number", "1")).unwrap();
-            store.set_head(&talk, Head::At(EventId::new("0-a").unwrap())).unwrap();
+            store.set_leaf(&talk, Leaf::At(EventId::new("0-a").unwrap())).unwrap();
             store.append(&conversation("gone"), Expected::Any, &[said("a", "gone-gone-gone")]).unwrap();
         }
         2 => {
             store.set_title(&talk, Some("A title")).unwrap();
-            store.delete(&conversation("gone")).unwrap();
+            store.retention().delete(&conversation("gone")).unwrap();
         }
         3 => {
             for number in 0..70 {
@@ -107,29 +109,31 @@ fn live(store: &Store, round: u64) {
             let id = imported[0].id.clone().unwrap();
             store.append(&id, Expected::Any, &[pause("late")]).unwrap();
             // A conversation that is deleted and imported again is a new conversation.
-            store.delete(&conversation("dc3e2801a35e500194a7d105aced297a")).unwrap();
+            store.retention().delete(&conversation("dc3e2801a35e500194a7d105aced297a")).unwrap();
             Importer::new(store, Default::default())
                 .import(&folder::golden("conversations/hello-two-turns"), &mut |_| ())
                 .unwrap();
         }
         5 => {
             let imported = conversation("dc3e2801a35e500194a7d105aced297a");
-            store.archive(&[talk, imported], None, &mut |_| ()).unwrap();
+            store.retention().archive(&[talk, imported], None, &mut |_| ()).unwrap();
         }
         6 => {
             let finder = Finder::expression("count the files").unwrap();
             let redaction = Redaction::Matches { finder: &finder, values: &[], own: false };
-            store.redact(&talk, redaction, "a test").unwrap();
+            store.retention().redact(&talk, redaction, "a test").unwrap();
         }
         // The remaining archive is compressed again, with a dictionary that does not contain the erased text.
-        7 => drop(store.erase(&conversation("dc3e2801a35e500194a7d105aced297a"), "a test").unwrap()),
-        8 => drop(store.unarchive(&talk, None).unwrap()),
+        7 => drop(
+            store.retention().erase(&conversation("dc3e2801a35e500194a7d105aced297a"), "a test").unwrap(),
+        ),
+        8 => drop(store.retention().unarchive(&talk, None).unwrap()),
         _ => {}
     }
 }
 
 fn restore(from: &Path, to: &Path, moment: &Moment) -> Restored {
-    let restored = Store::restore(from, to, &moment.clone().into(), &mut |_| ()).unwrap();
+    let restored = Backup::restore(from, to, &moment.clone().into(), &mut |_| ()).unwrap();
     assert_eq!(restored.verification.findings, []);
     restored
 }
@@ -143,13 +147,13 @@ fn backups_to_a_file_and_to_a_folder_restore_the_same_store() {
     for round in 0..10 {
         live(&store, round);
         for again in [false, true] {
-            let into_file = store.back_up_to_file(&copy).unwrap();
-            let into_folder = store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
+            let into_file = store.backup().to_file(&copy).unwrap();
+            let into_folder = store.backup().to_folder(&parts, BackupFolder::default()).unwrap();
             assert_eq!(into_file.is_none(), again, "round {round}: {into_file:?}");
             assert_eq!(into_folder.is_none(), again, "round {round}: {into_folder:?}");
             if let (Some(file), Some(part)) = (into_file, into_folder) {
-                assert_eq!((file.is_full, file.to), (round == 0, store.head().unwrap()));
-                assert_eq!(part.to, store.head().unwrap());
+                assert_eq!((file.is_full, file.to), (round == 0, store.last_position().unwrap()));
+                assert_eq!(part.to, store.last_position().unwrap());
                 // The folder begins anew with a full backup when its parts have become large.
                 if part.is_full == file.is_full {
                     alike += 1;
@@ -168,12 +172,12 @@ fn backups_to_a_file_and_to_a_folder_restore_the_same_store() {
         assert_sound(&Store::open_with(&copy, &still()).unwrap());
         let to = scratch.path(&format!("{round}.db"));
         let restored = restore(&parts, &to, &Moment::Newest);
-        assert_eq!((restored.head, restored.cut), (store.head().unwrap(), 0));
+        assert_eq!((restored.last_position, restored.cut), (store.last_position().unwrap(), 0));
         assert_same_file(&scratch.database(), &to);
         // The restored file is the same store and can replace it: backups go on from it.
         let back = Store::open_with(&to, &still()).unwrap();
         assert_eq!(back.store_id().unwrap(), store.store_id().unwrap());
-        assert_eq!(back.back_up_to_file(&copy).unwrap(), None);
+        assert_eq!(back.backup().to_file(&copy).unwrap(), None);
         assert_eq!(
             back.search("files", &Default::default(), 9, &mut |_| ()).unwrap(),
             store.search("files", &Default::default(), 9, &mut |_| ()).unwrap()
@@ -189,11 +193,11 @@ fn a_deleted_conversation_is_in_no_later_backup() {
     let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
     for round in 0..3 {
         live(&store, round);
-        store.back_up_to_file(&copy).unwrap();
-        store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
+        store.backup().to_file(&copy).unwrap();
+        store.backup().to_folder(&parts, BackupFolder::default()).unwrap();
     }
     restore(&parts, &scratch.path("restored.db"), &Moment::Newest);
-    let files = Store::backups(&parts).unwrap();
+    let files = Backup::list(&parts).unwrap();
     let holding: Vec<bool> = files.iter().map(|file| holds(&file.path, "gone-gone-gone")).collect();
     assert_eq!(holding, [false, true, false]);
     assert!(!holds(&scratch.path("restored.db"), "gone-gone-gone"));
@@ -214,8 +218,8 @@ fn an_erasure_or_redaction_starts_a_new_full_backup() {
     store.append(&other, Expected::Any, &[said("a", &"the word is swordfish ".repeat(900))]).unwrap();
     store.search("word", &Default::default(), 9, &mut |_| ()).unwrap();
     let back_up = |keep| {
-        let file = store.back_up_to_file(&copy).unwrap().unwrap();
-        (file, store.back_up_to_folder(&parts, BackupFolder { full: false, keep }).unwrap().unwrap())
+        let file = store.backup().to_file(&copy).unwrap().unwrap();
+        (file, store.backup().to_folder(&parts, BackupFolder { full: false, keep }).unwrap().unwrap())
     };
     back_up(None);
     store.append(&talk, Expected::Any, &[pause("c")]).unwrap();
@@ -223,13 +227,16 @@ fn an_erasure_or_redaction_starts_a_new_full_backup() {
     assert!(holds(&copy, "swordfish"));
 
     let finder = Finder::expression("swordfish").unwrap();
-    store.redact(&talk, Redaction::Matches { finder: &finder, values: &[], own: false }, "a test").unwrap();
+    store
+        .retention()
+        .redact(&talk, Redaction::Matches { finder: &finder, values: &[], own: false }, "a test")
+        .unwrap();
     let (_, step) = back_up(None);
     assert_eq!((step.is_full, step.outdated, step.pruned), (true, 2, 0));
-    store.erase(&other, "a test").unwrap();
+    store.retention().erase(&other, "a test").unwrap();
     let (_, step) = back_up(Some(1));
     assert_eq!((step.is_full, step.outdated, step.pruned), (true, 0, 3));
-    for file in Store::backups(&parts).unwrap().into_iter().map(|file| file.path).chain([copy.clone()]) {
+    for file in Backup::list(&parts).unwrap().into_iter().map(|file| file.path).chain([copy.clone()]) {
         assert!(!holds(&file, "swordfish"), "{file:?}");
     }
     assert_same_file(&copy, &scratch.database());
@@ -246,7 +253,7 @@ fn every_full_backup_counts_the_files_that_may_hold_erased_or_redacted_text() {
     store.append(&talk, Expected::Any, &[said("a", "the word is swordfish")]).unwrap();
     store.append(&other, Expected::Any, &[said("a", "the word is swordfish")]).unwrap();
     let back_up = |full, keep| {
-        let step = store.back_up_to_folder(&parts, BackupFolder { full, keep }).unwrap().unwrap();
+        let step = store.backup().to_folder(&parts, BackupFolder { full, keep }).unwrap().unwrap();
         (step.is_full, step.outdated, step.pruned)
     };
     assert_eq!([back_up(true, None), back_up(true, None)], [(true, 0, 0); 2]);
@@ -254,12 +261,15 @@ fn every_full_backup_counts_the_files_that_may_hold_erased_or_redacted_text() {
     assert_eq!(back_up(false, None), (false, 0, 0));
 
     let finder = Finder::expression("swordfish").unwrap();
-    store.redact(&talk, Redaction::Matches { finder: &finder, values: &[], own: false }, "a test").unwrap();
+    store
+        .retention()
+        .redact(&talk, Redaction::Matches { finder: &finder, values: &[], own: false }, "a test")
+        .unwrap();
     assert_eq!(back_up(true, None), (true, 3, 0));
     // The full backup before this one is not counted, because it was made after the redaction.
     assert_eq!(back_up(true, None), (true, 3, 0));
-    store.erase(&other, "a test").unwrap();
-    let newest = Store::backups(&parts).unwrap().pop().unwrap();
+    store.retention().erase(&other, "a test").unwrap();
+    let newest = Backup::list(&parts).unwrap().pop().unwrap();
     Connection::open(&newest.path).unwrap().execute_batch("PRAGMA user_version = 1").unwrap();
     assert_eq!(back_up(false, None), (true, 5, 0));
     assert_eq!(back_up(true, Some(3)), (true, 1, 4));
@@ -275,23 +285,26 @@ fn grow(scratch: &Scratch, seed: u64, steps: u64) -> Vec<(Position, Timestamp, P
     for step in 0..steps {
         let id = conversation(&format!("talk-{}", random.below(4)));
         let base_state = (random.below(3) == 0).then(|| state("number", &step.to_string()));
-        let head = match random.below(6) {
-            0 => Some(Head::Empty),
-            1 => all_events_or_none(&store, &id).map(Head::At),
+        let leaf = match random.below(6) {
+            0 => Some(Leaf::Empty),
+            1 => all_events_or_none(&store, &id).map(Leaf::At),
             _ => None,
         };
         let events = vec![said(&format!("{step}-a"), "hello"), pause(&format!("{step}-b"))];
-        let append = Append { expected: Expected::Any, events, base_state, head };
+        let append = Append { expected: Expected::Any, events, base_state, leaf };
         store.append_all(&id, append).unwrap();
         let to = scratch.path(&format!("moment-{step}.db"));
-        store.backup(&to).unwrap();
+        store.backup().to_new_file(&to).unwrap();
         let now = all_events(&store, &id).last().unwrap().recorded_at;
-        moments.push((store.head().unwrap(), now, to));
+        moments.push((store.last_position().unwrap(), now, to));
         if random.below(3) == 0 {
-            store.back_up_to_folder(&parts, BackupFolder { full: random.below(4) == 0, keep: None }).unwrap();
+            store
+                .backup()
+                .to_folder(&parts, BackupFolder { full: random.below(4) == 0, keep: None })
+                .unwrap();
         }
     }
-    store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
+    store.backup().to_folder(&parts, BackupFolder::default()).unwrap();
     moments
 }
 
@@ -309,7 +322,7 @@ fn any_position_or_time_is_restored_as_it_was() {
             for (name, moment) in [("p", Moment::Position(*position)), ("t", Moment::Time(*time))] {
                 let to = scratch.path(&format!("{name}{number}.db"));
                 let restored = restore(&scratch.path("parts"), &to, &moment);
-                assert_eq!(restored.head, *position, "{moment:?}");
+                assert_eq!(restored.last_position, *position, "{moment:?}");
                 let from_file = scratch.path(&format!("{name}{number}-file.db"));
                 restore(&scratch.database(), &from_file, &moment);
                 for restored in [&to, &from_file] {
@@ -331,22 +344,25 @@ fn a_point_outside_the_backup_is_refused() {
     grow(&scratch, 7, 5);
     let parts = scratch.path("parts");
     let refused =
-        |moment: &Moment| Store::restore(&parts, scratch.path("no.db"), &moment.clone().into(), &mut |_| ());
-    let short = Error::BackupTooShort { position: Position(11), head: Position(10) };
+        |moment: &Moment| Backup::restore(&parts, scratch.path("no.db"), &moment.clone().into(), &mut |_| ());
+    let short = Error::BackupTooShort { position: Position(11), last_position: Position(10) };
     assert_error(refused(&Moment::Position(Position(11))), &short);
     let none = Error::UnknownConversation { conversation: "nobody".into() };
     assert_error(refused(&Moment::Holding(conversation("nobody"))), &none);
     let taken = Error::WouldOverwrite { path: scratch.database() };
-    assert_error(Store::restore(&parts, scratch.database(), &Moment::Newest.into(), &mut |_| ()), &taken);
+    assert_error(Backup::restore(&parts, scratch.database(), &Moment::Newest.into(), &mut |_| ()), &taken);
     assert!(!scratch.path("no.db").exists());
     let empty = restore(&parts, &scratch.path("empty.db"), &Moment::Position(Position::START));
-    let first = Store::backups(&parts).unwrap()[0].to;
-    assert_eq!((empty.head, empty.cut, empty.verification.conversations), (Position::START, first.0, 0));
+    let first = Backup::list(&parts).unwrap()[0].to;
+    assert_eq!(
+        (empty.last_position, empty.cut, empty.verification.conversations),
+        (Position::START, first.0, 0)
+    );
     let late = restore(&parts, &scratch.path("late.db"), &Moment::Time(Timestamp(i64::MAX)));
-    assert_eq!((late.head, late.cut), (Position(10), 0));
+    assert_eq!((late.last_position, late.cut), (Position(10), 0));
     fs::create_dir(scratch.path("nothing")).unwrap();
     let refused =
-        Store::restore(scratch.path("nothing"), scratch.path("no.db"), &Moment::Newest.into(), &mut |_| ());
+        Backup::restore(scratch.path("nothing"), scratch.path("no.db"), &Moment::Newest.into(), &mut |_| ());
     assert!(matches!(refused, Err(Error::NotItsBackup { .. })), "{refused:?}");
 }
 
@@ -357,9 +373,9 @@ fn a_deleted_conversation_is_restored_in_its_last_state() {
     let parts = scratch.path("parts");
     for round in 0..3 {
         live(&store, round);
-        store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
+        store.backup().to_folder(&parts, BackupFolder::default()).unwrap();
     }
-    assert_eq!(Store::find_in_backup(&parts, "go").unwrap(), conversation("gone"));
+    assert_eq!(Backup::find(&parts, "go").unwrap(), conversation("gone"));
     let check = |name: &str| {
         let to = scratch.path(name);
         restore(&parts, &to, &Moment::Holding(conversation("gone")));
@@ -369,10 +385,10 @@ fn a_deleted_conversation_is_restored_in_its_last_state() {
     };
     assert_eq!(check("one.db"), 9);
     // The new series does not have it. The series before has it.
-    store.back_up_to_folder(&parts, BackupFolder { full: true, keep: None }).unwrap();
+    store.backup().to_folder(&parts, BackupFolder { full: true, keep: None }).unwrap();
     assert_eq!(check("two.db"), 9);
     // The time of a deletion between two backups is unknown. At a point between them the conversation is still there.
-    let position = Position(store.head().unwrap().0 - 1);
+    let position = Position(store.last_position().unwrap().0 - 1);
     let between = restore(&parts, &scratch.path("between.db"), &Moment::Position(position));
     assert_eq!((between.spared, between.cut), (vec!["gone".to_owned()], 1));
 }
@@ -383,14 +399,14 @@ fn a_backup_of_another_or_a_diverged_store_is_refused() {
     let store = scratch.open_still();
     let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
     let back_up = |store: &Store, full| {
-        let folder = store.back_up_to_folder(&parts, BackupFolder { full, keep: None });
-        (store.back_up_to_file(&copy), folder)
+        let folder = store.backup().to_folder(&parts, BackupFolder { full, keep: None });
+        (store.backup().to_file(&copy), folder)
     };
     live(&store, 0);
     back_up(&store, false).0.unwrap();
     live(&store, 1);
     back_up(&store, false).1.unwrap();
-    let before = (fs::read(&copy).unwrap(), Store::backups(&parts).unwrap());
+    let before = (fs::read(&copy).unwrap(), Backup::list(&parts).unwrap());
 
     let other = Scratch::new();
     let stranger = other.open_still();
@@ -415,7 +431,7 @@ fn a_backup_of_another_or_a_diverged_store_is_refused() {
     let (file, folder) = back_up(&cut, false);
     assert_error(file, &astray);
     assert_error(folder, &astray);
-    assert_eq!((fs::read(&copy).unwrap(), Store::backups(&parts).unwrap()), before);
+    assert_eq!((fs::read(&copy).unwrap(), Backup::list(&parts).unwrap()), before);
     // A new series can begin. Its points are those of the present file.
     back_up(&cut, true).1.unwrap().unwrap();
     let to = scratch.path("again.db");
@@ -427,10 +443,10 @@ fn a_backup_of_another_or_a_diverged_store_is_refused() {
     let own = Store::open_with(&copy, &still()).unwrap();
     own.append(&conversation("talk"), Expected::Any, &[pause("mine")]).unwrap();
     drop(own);
-    assert_error(store.back_up_to_file(&copy), &astray);
+    assert_error(store.backup().to_file(&copy), &astray);
     let notes = scratch.path("notes.txt");
     fs::write(&notes, "mine").unwrap();
-    assert!(matches!(store.back_up_to_file(&notes), Err(Error::ForeignFile { .. })));
+    assert!(matches!(store.backup().to_file(&notes), Err(Error::ForeignFile { .. })));
     assert_eq!(fs::read(&notes).unwrap(), b"mine");
 }
 
@@ -441,12 +457,12 @@ fn a_missing_or_changed_part_is_named() {
     let parts = scratch.path("parts");
     for round in 0..4 {
         live(&store, round);
-        store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
+        store.backup().to_folder(&parts, BackupFolder::default()).unwrap();
     }
-    let files = Store::backups(&parts).unwrap();
+    let files = Backup::list(&parts).unwrap();
     assert!(files[0].is_full && files[1..].iter().all(|file| !file.is_full), "{files:?}");
     let name = |file: &BackupFile| file.path.file_name().unwrap().to_str().unwrap().to_owned();
-    let what = |moment: &Moment| match Store::restore(
+    let what = |moment: &Moment| match Backup::restore(
         &parts,
         scratch.path("no.db"),
         &moment.clone().into(),
@@ -485,10 +501,10 @@ fn old_series_are_deleted_when_a_new_series_begins() {
     for round in 0..12 {
         store.append(&talk, Expected::Any, &[said(&format!("{round}"), "x")]).unwrap();
         let full = round % 4 == 0;
-        let step = store.back_up_to_folder(&parts, BackupFolder { full, keep: Some(2) }).unwrap().unwrap();
+        let step = store.backup().to_folder(&parts, BackupFolder { full, keep: Some(2) }).unwrap().unwrap();
         assert_eq!((step.is_full, step.pruned), (full, if round == 8 { 4 } else { 0 }), "round {round}");
     }
-    let numbers: Vec<u64> = Store::backups(&parts).unwrap().iter().map(|file| file.number).collect();
+    let numbers: Vec<u64> = Backup::list(&parts).unwrap().iter().map(|file| file.number).collect();
     assert_eq!(numbers, [5, 6, 7, 8, 9, 10, 11, 12]);
     restore(&parts, &scratch.path("now.db"), &Moment::Newest);
 }
@@ -501,9 +517,9 @@ fn a_series_ends_once_its_parts_are_larger_than_its_full_backup() {
     let talk = conversation("talk");
     for round in 0..90 {
         store.append(&talk, Expected::Any, &[said(&format!("{round}"), "x")]).unwrap();
-        store.back_up_to_folder(&parts, BackupFolder::default()).unwrap().unwrap();
+        store.backup().to_folder(&parts, BackupFolder::default()).unwrap().unwrap();
     }
-    let files = Store::backups(&parts).unwrap();
+    let files = Backup::list(&parts).unwrap();
     let fulls: Vec<u64> = files.iter().filter(|file| file.is_full).map(|file| file.number).collect();
     assert!((2..=12).contains(&fulls.len()), "{fulls:?}");
     let now = restore(&parts, &scratch.path("now.db"), &Moment::Newest);
@@ -519,19 +535,22 @@ fn the_next_part_is_written_without_reading_all_parts_before_it() {
     store.append(&talk, Expected::Any, &[said("first", &"long ".repeat(700_000))]).unwrap();
     for round in 0..90 {
         store.append(&talk, Expected::Any, &[pause(&format!("{round}"))]).unwrap();
-        store.back_up_to_folder(&parts, BackupFolder::default()).unwrap().unwrap();
+        store.backup().to_folder(&parts, BackupFolder::default()).unwrap().unwrap();
     }
     // The newest part has enough information for the next part. Parts before it may be unreadable.
-    let files = Store::backups(&parts).unwrap();
+    let files = Backup::list(&parts).unwrap();
     assert_eq!(files.iter().filter(|file| file.is_full).count(), 1);
     let kept = fs::read(&files[20].path).unwrap();
     fs::write(&files[20].path, "nothing").unwrap();
     store.append(&talk, Expected::Any, &[pause("last")]).unwrap();
-    assert!(store.back_up_to_folder(&parts, BackupFolder::default()).is_ok());
+    assert!(store.backup().to_folder(&parts, BackupFolder::default()).is_ok());
     fs::write(&files[20].path, kept).unwrap();
     let now = restore(&parts, &scratch.path("now.db"), &Moment::Newest);
     assert_eq!((now.files, now.verification.events), (91, 92));
-    assert_eq!(restore(&parts, &scratch.path("then.db"), &Moment::Position(Position(70))).head, Position(70));
+    assert_eq!(
+        restore(&parts, &scratch.path("then.db"), &Moment::Position(Position(70))).last_position,
+        Position(70)
+    );
 }
 
 #[test]
@@ -540,8 +559,8 @@ fn a_store_in_memory_is_backed_up_too() {
     let store = Store::in_memory(&still()).unwrap();
     for round in 0..3 {
         live(&store, round);
-        store.back_up_to_file(scratch.path("copy.db")).unwrap().unwrap();
-        store.back_up_to_folder(scratch.path("parts"), BackupFolder::default()).unwrap().unwrap();
+        store.backup().to_file(scratch.path("copy.db")).unwrap().unwrap();
+        store.backup().to_folder(scratch.path("parts"), BackupFolder::default()).unwrap().unwrap();
     }
     restore(&scratch.path("parts"), &scratch.path("restored.db"), &Moment::Newest);
     assert_same_file(&scratch.path("restored.db"), &scratch.path("copy.db"));
@@ -561,8 +580,8 @@ fn every_frozen_database_is_restored_and_its_backups_go_on() {
         assert_eq!(restored.verification.events, 42, "{frozen:?}");
         restore(&frozen, &scratch.path("half.db"), &Moment::Position(Position(20)));
         let store = scratch.open_still();
-        let step = store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
-        let is_present = Store::schema_of(&frozen).unwrap() == annals::store::SCHEMA_VERSION;
+        let step = store.backup().to_folder(&parts, BackupFolder::default()).unwrap();
+        let is_present = Maintenance::schema_of(&frozen).unwrap() == annals::store::SCHEMA_VERSION;
         assert_eq!(step.map(|step| step.is_full), (!is_present).then_some(true), "{frozen:?}");
     }
 }
@@ -574,16 +593,16 @@ fn a_backup_goes_on_after_its_process_was_killed() {
     if let Some(role) = child::role() {
         let store = Store::open_with(&role.database, &still()).unwrap();
         let path = |name: &str| role.database.with_file_name(name);
-        let mut changes = store.changes();
+        let mut changes = store.backup().changes();
         loop {
             match role.name.as_str() {
                 "write" => {
-                    let id = conversation(&format!("talk-{}", store.head().unwrap().0 % 7));
+                    let id = conversation(&format!("talk-{}", store.last_position().unwrap().0 % 7));
                     let events = [said(&EventId::mint().to_string(), &"text ".repeat(2000))];
                     store.append(&id, Expected::Any, &events).unwrap();
                 }
-                "folder" => drop(store.back_up_to_folder(path("parts"), BackupFolder::default()).unwrap()),
-                _ => drop(store.back_up_to_file(path("copy.db")).unwrap()),
+                "folder" => drop(store.backup().to_folder(path("parts"), BackupFolder::default()).unwrap()),
+                _ => drop(store.backup().to_file(path("copy.db")).unwrap()),
             }
             child::report("done");
             if role.name != "write" {
@@ -614,8 +633,8 @@ fn a_backup_goes_on_after_its_process_was_killed() {
     }
     assert!(left > 0, "no backup was killed while it wrote");
     let store = scratch.open_still();
-    store.back_up_to_folder(scratch.path("parts"), BackupFolder::default()).unwrap();
-    store.back_up_to_file(scratch.path("copy.db")).unwrap();
+    store.backup().to_folder(scratch.path("parts"), BackupFolder::default()).unwrap();
+    store.backup().to_file(scratch.path("copy.db")).unwrap();
     store.catch_up().unwrap();
     assert_eq!(names(&scratch.path("parts")).iter().filter(|name| name.ends_with(".partial")).count(), 0);
     restore(&scratch.path("parts"), &scratch.path("restored.db"), &Moment::Newest);
@@ -659,8 +678,8 @@ fn backups_while_another_process_writes_are_whole() {
     let store = Store::open_with(scratch.database(), &options).unwrap();
     let mut steps = 0;
     for _ in 0..8 {
-        let file = store.back_up_to_file(scratch.path("copy.db")).unwrap();
-        let part = store.back_up_to_folder(scratch.path("parts"), BackupFolder::default()).unwrap();
+        let file = store.backup().to_file(scratch.path("copy.db")).unwrap();
+        let part = store.backup().to_folder(scratch.path("parts"), BackupFolder::default()).unwrap();
         for step in [file, part].into_iter().flatten() {
             assert_eq!((step.to.0 % 2, step.events % 2), (0, 0), "no batch is stored in part");
             steps += 1;
@@ -670,8 +689,8 @@ fn backups_while_another_process_writes_are_whole() {
     writer.kill();
     assert!(steps > 4, "{steps}");
     assert!(counted.join().unwrap() > 20);
-    store.back_up_to_file(scratch.path("copy.db")).unwrap();
-    store.back_up_to_folder(scratch.path("parts"), BackupFolder::default()).unwrap();
+    store.backup().to_file(scratch.path("copy.db")).unwrap();
+    store.backup().to_folder(scratch.path("parts"), BackupFolder::default()).unwrap();
     restore(&scratch.path("parts"), &scratch.path("restored.db"), &Moment::Newest);
     assert_same_file(&scratch.path("copy.db"), &scratch.path("restored.db"));
     scratch.open_still().catch_up().unwrap();

@@ -2,15 +2,15 @@
 //! silently left out.
 
 use annals::state::base::FieldChange;
-use annals::store::{Append, Appended, BaseStateChange, Head};
+use annals::store::{Append, Appended, BaseStateChange, Leaf};
 use annals::{ConversationId, Error, EventId, Expected, NewEvent, Store, Version};
 
 use crate::support::events::pause;
 use crate::support::{assert_sound, conversation, event_ids, still};
 
 /// Returns the first append, with which a request is compared.
-fn first_append(events: &[NewEvent], base_state: Option<BaseStateChange>, head: Option<Head>) -> Append {
-    Append { expected: Expected::Empty, events: events.to_vec(), base_state, head }
+fn first_append(events: &[NewEvent], base_state: Option<BaseStateChange>, leaf: Option<Leaf>) -> Append {
+    Append { expected: Expected::Empty, events: events.to_vec(), base_state, leaf }
 }
 
 fn state(value: &str) -> BaseStateChange {
@@ -21,8 +21,8 @@ fn added_note() -> BaseStateChange {
     BaseStateChange { expected: None, fields: vec![FieldChange::extend("notes", r#"["one"]"#).unwrap()] }
 }
 
-fn at(id: &str) -> Head {
-    Head::At(EventId::new(id).unwrap())
+fn at(id: &str) -> Leaf {
+    Leaf::At(EventId::new(id).unwrap())
 }
 
 /// Everything that a request can change.
@@ -62,10 +62,10 @@ fn holds(seen: &Seen, request: &Append) -> bool {
             _ => seen.notes.is_some(),
         })
     });
-    let head = match &request.head {
+    let head = match &request.leaf {
         None => true,
-        Some(Head::Empty) => seen.head_is_empty,
-        Some(Head::At(id)) => seen.leaf.as_deref() == Some(id.as_str()),
+        Some(Leaf::Empty) => seen.head_is_empty,
+        Some(Leaf::At(id)) => seen.leaf.as_deref() == Some(id.as_str()),
     };
     events && mood && head
 }
@@ -74,7 +74,7 @@ fn holds(seen: &Seen, request: &Append) -> bool {
 fn every_mixture_of_known_and_new_is_applied_or_rejected_as_a_whole() {
     let (a, b) = (pause("a"), pause("b"));
     let states = [None, Some(state("1")), Some(state("2")), Some(added_note())];
-    let heads = [None, Some(at("a")), Some(Head::Empty)];
+    let heads = [None, Some(at("a")), Some(Leaf::Empty)];
     let batches = [vec![a.clone()], vec![b.clone()], vec![a.clone(), b.clone()]];
     let expectations =
         [Expected::Any, Expected::Empty, Expected::Exists, Expected::Exact(0), Expected::Exact(1)];
@@ -99,7 +99,7 @@ fn every_mixture_of_known_and_new_is_applied_or_rejected_as_a_whole() {
                                 expected,
                                 events: events.clone(),
                                 base_state: base_state.clone(),
-                                head: head.clone(),
+                                leaf: head.clone(),
                             };
                             let case = format!("{first:?}\nthen {request:?}");
                             let answer = store.append_all(&talk, request.clone());
@@ -111,7 +111,7 @@ fn every_mixture_of_known_and_new_is_applied_or_rejected_as_a_whole() {
                                     assert!(holds(&after, &request), "{case}\n{after:?}");
                                     let is_retry = events == &first.events
                                         && (base_state.is_none() || *base_state == first.base_state)
-                                        && (head.is_none() || *head == first.head);
+                                        && (head.is_none() || *head == first.leaf);
                                     if is_retry {
                                         assert!(places.iter().all(|place: &Appended| place.known), "{case}");
                                         assert_eq!(after, before, "a retry changes nothing: {case}");
@@ -150,7 +150,7 @@ fn a_retry_does_not_undo_later_changes() {
     store.append_all(&talk, first.clone()).unwrap();
     store.save_base_state(&talk, state("2")).unwrap();
     store.append(&talk, Expected::Any, &[pause("c")]).unwrap();
-    store.set_head(&talk, Head::Empty).unwrap();
+    store.set_leaf(&talk, Leaf::Empty).unwrap();
     let since = see(&store, &talk);
     for expected in [Expected::Any, Expected::Empty, Expected::Exact(0), Expected::Exact(3)] {
         let places = store.append_all(&talk, Append { expected, ..first.clone() }).unwrap();

@@ -223,9 +223,9 @@ fn the_first_search_creates_the_index_and_later_events_are_added() {
     assert_eq!(found(&reader, "needle"), ["a"], "a read-only store searches only what is indexed");
     store.catch_up().unwrap();
     assert_eq!(found(&reader, "needle"), ["b", "a"]);
-    store.rebuild(&["search"], &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&["search"], &mut |_| ()).unwrap();
     assert_eq!(found(&reader, "needle"), ["b", "a"]);
-    store.delete(&talk).unwrap();
+    store.retention().delete(&talk).unwrap();
     assert_eq!(found(&reader, "needle"), Vec::<String>::new());
     assert_eq!(found(&store, "needle"), Vec::<String>::new());
 }

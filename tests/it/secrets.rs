@@ -15,7 +15,7 @@ fn scan(store: &Store, conversation: Option<&ConversationId>, values: &[&str]) -
         .enumerate()
         .map(|(n, value)| (format!("value {}", n + 1), (*value).to_owned()))
         .collect();
-    store.scan_secrets(conversation, &Finder::secrets(), &values, &mut |_| ()).unwrap()
+    store.retention().scan_secrets(conversation, &Finder::secrets(), &values, &mut |_| ()).unwrap()
 }
 
 /// A token of GitHub's form that gives access to nothing.
@@ -127,8 +127,9 @@ fn a_member_name_that_contains_a_secret_is_not_reported() {
 fn short_values_are_rejected_with_their_number() {
     let store = Store::in_memory(&still()).unwrap();
     let values = [("value 1".to_owned(), "abc".to_owned())];
-    let scan = store.scan_secrets(None, &Finder::secrets(), &values, &mut |_| ());
+    let scan = store.retention().scan_secrets(None, &Finder::secrets(), &values, &mut |_| ());
     assert_error(scan, &Error::Finder(annals::redact::FinderError::ShortValue { number: 1 }));
-    let unknown = store.scan_secrets(Some(&conversation("x")), &Finder::secrets(), &[], &mut |_| ());
+    let unknown =
+        store.retention().scan_secrets(Some(&conversation("x")), &Finder::secrets(), &[], &mut |_| ());
     assert_error(unknown, &Error::UnknownConversation { conversation: "x".into() });
 }

@@ -259,7 +259,7 @@ async fn statistics_and_administrative_acts_are_served() {
     let store = store();
     let gone = conversation("gone");
     store.append(&gone, Expected::Empty, &[said("e0", "Forget me")]).unwrap();
-    store.erase(&gone, "asked for").unwrap();
+    store.retention().erase(&gone, "asked for").unwrap();
     let server = Served::start(&store).await;
     let stats = server.json("/api/annals/stats").await;
     assert_eq!((stats["conversations"].clone(), stats["events"].clone()), (json!(1), json!(4)));

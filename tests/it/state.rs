@@ -60,7 +60,7 @@ impl Conversation {
     }
 
     fn leaf(&self) -> Option<String> {
-        let (leaf, head_is_empty) = self.base.head();
+        let (leaf, head_is_empty) = self.base.leaf();
         self.tree.resolve_leaf(leaf.as_deref(), head_is_empty)
     }
 
@@ -89,7 +89,7 @@ fn every_comparable_answer_of_the_golden_conversations_is_the_same() {
         let same = |key: &str, found: Value| assert_eq!(expected[key], found, "{name}: {key}");
         let (events, branch) = (&conversation.events, conversation.branch());
         let (whole, of_branch) = (State::of(events), State::of(&branch));
-        let (leaf, head_is_empty) = conversation.base.head();
+        let (leaf, head_is_empty) = conversation.base.leaf();
 
         same("event_count", json!(whole.event_count()));
         same("kind_counts", json!(whole.kind_counts()));

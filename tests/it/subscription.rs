@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals::store::{FeedEvent, Moment, Restoration};
+use annals::store::{Backup, FeedEvent, Moment, Restoration};
 use annals::{Error, Expected, Options, Position, Store};
 
 use crate::support::child::{self, Running};
@@ -71,7 +71,7 @@ fn a_moved_subscription_goes_on_from_its_new_position() {
     append(&store, &["a", "b"]);
     let mut mailer = store.subscription("mailer").unwrap();
     mailer.move_to(Position(99)).unwrap();
-    assert_eq!(mailer.delivered(), store.head().unwrap());
+    assert_eq!(mailer.delivered(), store.last_position().unwrap());
     append(&store, &["c"]);
     assert_eq!(ids(&mailer.next_page(10, Duration::ZERO).unwrap()), ["c"]);
     mailer.move_to(Position::START).unwrap();
@@ -209,7 +209,7 @@ fn a_rare_kind_is_found_anywhere_and_skipped_events_count_as_delivered() {
         assert_eq!(ids(&feed.next_page(10, Duration::from_secs(60)).unwrap()), ["r1"]);
         assert_eq!(ids(&feed.next_page(10, Duration::from_secs(60)).unwrap()), ["r2", "r2"]);
         assert!(feed.next_page(10, Duration::ZERO).unwrap().is_empty());
-        let mut one = store.follow_conversation(&talk, annals::Sequence(0)).kinds(kinds);
+        let mut one = store.follow_conversation(&talk, None).kinds(kinds);
         assert_eq!(ids(&one.next_page(10, Duration::from_secs(60)).unwrap()), ["r1"]);
         assert_eq!(ids(&one.next_page(10, Duration::from_secs(60)).unwrap()), ["r2"]);
         assert!(one.next_page(10, Duration::ZERO).unwrap().is_empty());
@@ -224,7 +224,7 @@ fn a_rare_kind_is_found_anywhere_and_skipped_events_count_as_delivered() {
     );
     assert!(mailer.next_page(10, Duration::ZERO).unwrap().is_empty());
     mailer.acknowledge().unwrap();
-    assert_eq!(store.subscriptions().unwrap()[0].position, store.head().unwrap());
+    assert_eq!(store.subscriptions().unwrap()[0].position, store.last_position().unwrap());
 }
 
 #[test]
@@ -310,10 +310,10 @@ fn a_backup_that_is_continued_forgets_a_deleted_subscription() {
     append(&store, &["a"]);
     store.subscription("mailer").unwrap();
     let copy = scratch.path("copy.db");
-    assert!(store.back_up_to_file(&copy).unwrap().is_some());
+    assert!(store.backup().to_file(&copy).unwrap().is_some());
     store.delete_subscription("mailer").unwrap();
-    assert!(store.back_up_to_file(&copy).unwrap().is_some());
-    assert!(store.back_up_to_file(&copy).unwrap().is_none(), "a backup without anything new");
+    assert!(store.backup().to_file(&copy).unwrap().is_some());
+    assert!(store.backup().to_file(&copy).unwrap().is_none(), "a backup without anything new");
     assert_eq!(Store::open(&copy).unwrap().subscriptions().unwrap(), []);
 }
 
@@ -326,9 +326,9 @@ fn a_log_restored_to_a_position_delivers_new_events() {
     mailer.next_page(10, Duration::ZERO).unwrap();
     mailer.acknowledge().unwrap();
     let copy = scratch.path("copy.db");
-    store.backup(&copy).unwrap();
+    store.backup().to_new_file(&copy).unwrap();
     let cut = scratch.path("cut.db");
-    Store::restore(&copy, &cut, &Restoration::from(Moment::Position(Position(2))), &mut |_| ()).unwrap();
+    Backup::restore(&copy, &cut, &Restoration::from(Moment::Position(Position(2))), &mut |_| ()).unwrap();
     let restored = Store::open(&cut).unwrap();
     append(&restored, &["new"]);
     let mut mailer = restored.subscription("mailer").unwrap();

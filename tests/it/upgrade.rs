@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use annals::chain::{self, Digest};
-use annals::store::SCHEMA_VERSION;
+use annals::store::{Maintenance, SCHEMA_VERSION};
 use annals::{Error, Expected, Options, Store};
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
@@ -76,11 +76,11 @@ fn opening_an_older_file_reports_its_upgrade_once() {
     frozen(&scratch, "schema-5.db");
     let before = all_rows(&scratch);
     let store = scratch.open_still();
-    assert_eq!(store.upgraded_from(), Some(5));
+    assert_eq!(store.maintenance().upgraded_from(), Some(5));
     assert_eq!(all_rows(&scratch), before);
     assert_sound(&store);
     drop(store);
-    assert_eq!(scratch.open_still().upgraded_from(), None);
+    assert_eq!(scratch.open_still().maintenance().upgraded_from(), None);
 }
 
 /// Returns the rows of the log. The query works with every schema.
@@ -96,16 +96,16 @@ fn a_file_of_every_schema_is_upgraded_and_copied_first() {
     for schema in 1..SCHEMA_VERSION {
         let scratch = Scratch::new();
         older(&scratch, schema);
-        assert_eq!(Store::schema_of(scratch.database()).unwrap(), schema);
+        assert_eq!(Maintenance::schema_of(scratch.database()).unwrap(), schema);
         let before = all_rows(&scratch);
         let copy = scratch.path("copy.db");
-        let done = Store::upgrade(scratch.database(), Some(&copy)).unwrap();
+        let done = Maintenance::upgrade(scratch.database(), Some(&copy)).unwrap();
         assert_eq!((done.from, done.to, done.conversations, done.events), (schema, SCHEMA_VERSION, 1, 2));
-        assert_eq!(done.steps, Store::upgrade_steps(schema));
+        assert_eq!(done.steps, Maintenance::upgrade_steps(schema));
         assert!(!done.steps.is_empty());
         assert_eq!(done.backup, Some((copy.clone(), fs::metadata(&copy).unwrap().len())));
-        assert_eq!(Store::schema_of(scratch.database()).unwrap(), SCHEMA_VERSION);
-        assert_eq!(Store::schema_of(&copy).unwrap(), schema, "the copy stays as it was");
+        assert_eq!(Maintenance::schema_of(scratch.database()).unwrap(), SCHEMA_VERSION);
+        assert_eq!(Maintenance::schema_of(&copy).unwrap(), schema, "the copy stays as it was");
         assert_eq!(number(&Connection::open(&copy).unwrap(), "SELECT count(*) FROM event"), 2);
         assert_eq!(all_rows(&scratch), before);
         let store = scratch.open_still();
@@ -114,9 +114,9 @@ fn a_file_of_every_schema_is_upgraded_and_copied_first() {
         assert_eq!(event_ids(&store, &talk), ["a", "b", "c"]);
         assert_eq!(all_events(&store, &talk)[0].payload, said("a", "hello").payload());
         assert_eq!(store.transcript(&talk, annals::Sequence(0), 1).unwrap()[0].text, "hello");
-        store.rebuild(&[], &mut |_| ()).unwrap();
+        store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
         // The file was made with times that do not come from events, so `verify` may report `updated_minute`.
-        let seen = store.verify(None, &mut |_| ()).unwrap();
+        let seen = store.audit().verify(None, &mut |_| ()).unwrap();
         assert!(
             seen.findings.iter().all(|finding| finding.what.contains("updated_minute")),
             "{:?}",
@@ -129,7 +129,7 @@ fn a_file_of_every_schema_is_upgraded_and_copied_first() {
 fn an_up_to_date_file_is_neither_changed_nor_copied() {
     let scratch = Scratch::new();
     scratch.open_still().append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
-    let done = Store::upgrade(scratch.database(), Some(&scratch.path("copy.db"))).unwrap();
+    let done = Maintenance::upgrade(scratch.database(), Some(&scratch.path("copy.db"))).unwrap();
     assert_eq!((done.from, done.to, done.backup, done.steps), (SCHEMA_VERSION, SCHEMA_VERSION, None, vec![]));
     assert!(!scratch.path("copy.db").exists());
 }
@@ -141,7 +141,7 @@ fn an_upgrade_that_is_refused_changes_nothing() {
     let before = fs::read(scratch.database()).unwrap();
     fs::write(scratch.path("copy.db"), "mine").unwrap();
     let taken = Error::WouldOverwrite { path: scratch.path("copy.db") };
-    assert_error(Store::upgrade(scratch.database(), Some(&scratch.path("copy.db"))), &taken);
+    assert_error(Maintenance::upgrade(scratch.database(), Some(&scratch.path("copy.db"))), &taken);
     assert_eq!(fs::read(scratch.database()).unwrap(), before);
     assert_eq!(fs::read(scratch.path("copy.db")).unwrap(), b"mine");
 
@@ -150,15 +150,15 @@ fn an_upgrade_that_is_refused_changes_nothing() {
     drop(db);
     let newer =
         Error::NewerFile { path: scratch.database(), found: SCHEMA_VERSION + 1, known: SCHEMA_VERSION };
-    assert_error(Store::upgrade(scratch.database(), Some(&scratch.path("new.db"))), &newer);
+    assert_error(Maintenance::upgrade(scratch.database(), Some(&scratch.path("new.db"))), &newer);
     assert!(!scratch.path("new.db").exists());
 
     let other = Scratch::new();
     fs::write(other.database(), "hello").unwrap();
     let what = "not an SQLite database".to_owned();
     let foreign = Error::ForeignFile { path: other.database(), what };
-    assert_error(Store::upgrade(other.database(), None), &foreign);
-    assert!(matches!(Store::upgrade(other.path("none.db"), None), Err(Error::CannotOpen { .. })));
+    assert_error(Maintenance::upgrade(other.database(), None), &foreign);
+    assert!(matches!(Maintenance::upgrade(other.path("none.db"), None), Err(Error::CannotOpen { .. })));
 }
 
 #[test]
@@ -173,11 +173,11 @@ fn a_damaged_file_is_not_upgraded() {
     )
     .unwrap();
     drop(db);
-    let failed = Store::upgrade(scratch.database(), Some(&scratch.path("copy.db"))).unwrap_err();
+    let failed = Maintenance::upgrade(scratch.database(), Some(&scratch.path("copy.db"))).unwrap_err();
     assert!(matches!(failed, Error::Corrupt { .. } | Error::Storage { .. }), "{failed}");
     let names = folder::read(&scratch.path("")).into_keys().filter(|name| name.contains("copy")).count();
     assert_eq!(names, 0, "no incomplete copy is left");
-    assert_eq!(Store::schema_of(scratch.database()).unwrap(), 5);
+    assert_eq!(Maintenance::schema_of(scratch.database()).unwrap(), 5);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn an_older_file_without_a_derived_object_is_upgraded_like_a_complete_one() {
                             is_lost && kind == "table" || name == "refinery_schema_history",
                             "{damage}: {error}"
                         );
-                        assert_eq!(Store::schema_of(scratch.database()).unwrap(), schema);
+                        assert_eq!(Maintenance::schema_of(scratch.database()).unwrap(), schema);
                     }
                 }
             }
@@ -261,7 +261,7 @@ fn a_name_that_another_program_took_is_reported_and_its_object_is_kept() {
         let opened = Store::open_with(scratch.database(), &still()).map(drop);
         let is_reported = matches!(&opened, Err(Error::NameTaken(what)) if *what == format!("{kind} {name}"));
         assert!(is_reported, "{theirs}: {opened:?}");
-        assert_eq!(Store::schema_of(scratch.database()).unwrap(), 11);
+        assert_eq!(Maintenance::schema_of(scratch.database()).unwrap(), 11);
         let there = format!("SELECT count(*) FROM sqlite_schema WHERE name = '{name}'");
         assert_eq!(number(&scratch.foreign(), &there), 1);
     }

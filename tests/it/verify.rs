@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use annals::state::base::FieldChange;
-use annals::store::{Append, BaseStateChange, Finding, Head, Verification};
+use annals::store::{Append, BaseStateChange, Finding, Leaf, Verification};
 use annals::transfer::Importer;
 use annals::{ConversationId, Error, EventId, Expected, NewEvent, Sequence, Store};
 use rusqlite::Connection;
@@ -14,7 +14,7 @@ use crate::support::events::{answered, command, event, pause, printed, said, upd
 use crate::support::{Scratch, assert_error, assert_sound, conversation, folder, still};
 
 fn verify(store: &Store) -> Verification {
-    store.verify(None, &mut |_| ()).unwrap()
+    store.audit().verify(None, &mut |_| ()).unwrap()
 }
 
 /// A database with two conversations: one that was appended to in every way, one that was imported.
@@ -40,13 +40,13 @@ fn write(store: &Store) {
     store
         .append(&talk, Expected::Any, &[command("c", "call", "ls"), printed("d", "c", "call", "x", 0)])
         .unwrap();
-    store.set_head(&talk, Head::At(EventId::new("b").unwrap())).unwrap();
+    store.set_leaf(&talk, Leaf::At(EventId::new("b").unwrap())).unwrap();
     store.append(&talk, Expected::Any, &[updated("e", "x", json!(1)), pause("f")]).unwrap();
     let fields = vec![FieldChange::set("execution_status", r#""paused""#).unwrap()];
     let change = BaseStateChange { expected: None, fields };
     store.save_base_state(&talk, change.clone()).unwrap();
     let events = vec![event("g", "SomethingNew", json!({}))];
-    let append = Append { expected: Expected::Any, events, base_state: Some(change), head: None };
+    let append = Append { expected: Expected::Any, events, base_state: Some(change), leaf: None };
     store.append_all(&talk, append).unwrap();
     let mut importer = Importer::new(store, Default::default());
     importer.import(&folder::golden("conversations/hooks"), &mut |_| ()).unwrap();
@@ -88,7 +88,7 @@ fn an_unchanged_file_is_sound() {
             events: rows.iter().map(|row| row.event_count).sum(),
             payload_bytes: rows.iter().map(|row| row.payload_bytes).sum(),
             redacted: 0,
-            changes: rows.iter().map(|row| store.changes_end(&row.id).unwrap().count).sum(),
+            changes: rows.iter().map(|row| store.audit().changes_end(&row.id).unwrap().count).sum(),
             changes_since: None,
             attachments: contents.len() as u64,
             damaged: 0,
@@ -96,10 +96,10 @@ fn an_unchanged_file_is_sound() {
             notes: Vec::new(),
         }
     );
-    let one = store.verify(Some(&talk), &mut |_| ()).unwrap();
+    let one = store.audit().verify(Some(&talk), &mut |_| ()).unwrap();
     assert_eq!((one.conversations, one.events, one.attachments, one.findings), (1, 7, 0, Vec::new()));
     assert_error(
-        store.verify(Some(&conversation("nobody")), &mut |_| ()),
+        store.audit().verify(Some(&conversation("nobody")), &mut |_| ()),
         &Error::UnknownConversation { conversation: "nobody".into() },
     );
 }
@@ -433,10 +433,10 @@ fn unchanged_projections_agree_with_the_log() {
     for golden in ["conversations", "corrupt", "legacy"] {
         Importer::new(&store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
     }
-    let seen = store.verify_projections(&mut |_| ()).unwrap();
+    let seen = store.audit().verify_projections(&mut |_| ()).unwrap();
     assert_eq!((seen.findings, seen.notes), (Vec::new(), Vec::new()));
     let (_scratch, store, _) = written();
-    let seen = store.verify_projections(&mut |_| ()).unwrap();
+    let seen = store.audit().verify_projections(&mut |_| ()).unwrap();
     assert_eq!((seen.findings, seen.notes), (Vec::new(), Vec::new()));
 }
 
@@ -480,14 +480,14 @@ fn a_projection_that_differs_from_the_log_is_reported_with_its_place() {
         let (scratch, store, _) = written();
         store.catch_up().unwrap();
         scratch.foreign().execute_batch(sql).unwrap();
-        let findings = store.verify_projections(&mut |_| ()).unwrap().findings;
+        let findings = store.audit().verify_projections(&mut |_| ()).unwrap().findings;
         let [finding] = findings.as_slice() else { panic!("{sql}: {findings:#?}") };
         assert!(finding.what.contains(what), "{sql}: {finding:?}");
         let found = finding.conversation.as_ref().map(|id| (id.as_str(), finding.sequence.map(|at| at.0)));
         assert_eq!(found, place, "{sql}: {finding:?}");
         // The advice of the finding is right.
-        store.rebuild(&[], &mut |_| ()).unwrap();
-        assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, [], "{sql}");
+        store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
+        assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, [], "{sql}");
     }
 }
 
@@ -499,7 +499,7 @@ fn a_projection_that_is_behind_the_log_is_a_note_and_no_finding() {
     drop(store);
     let store =
         Store::open_with(scratch.database(), &annals::Options { read_only: true, ..still() }).unwrap();
-    let seen = store.verify_projections(&mut |_| ()).unwrap();
+    let seen = store.audit().verify_projections(&mut |_| ()).unwrap();
     assert_eq!(seen.findings, []);
     assert_eq!(seen.notes.len(), 5);
     assert_eq!(
@@ -597,12 +597,12 @@ fn a_change_of_any_byte_of_a_payload_is_found() {
         let mut changed = payload.clone().into_bytes();
         changed[at] ^= 1;
         db.execute("UPDATE event SET payload = CAST(?1 AS TEXT) WHERE id = 'c'", [changed]).unwrap();
-        let seen = store.verify(Some(&talk), &mut |_| ()).unwrap();
+        let seen = store.audit().verify(Some(&talk), &mut |_| ()).unwrap();
         assert_eq!(seen.findings[0].sequence, Some(Sequence(2)), "byte {at}");
         assert!(seen.findings[0].what.contains("its hash does not follow"), "byte {at}");
     }
     db.execute("UPDATE event SET payload = ?1 WHERE id = 'c'", [payload]).unwrap();
-    assert_eq!(store.verify(Some(&talk), &mut |_| ()).unwrap().findings, []);
+    assert_eq!(store.audit().verify(Some(&talk), &mut |_| ()).unwrap().findings, []);
 }
 
 #[test]

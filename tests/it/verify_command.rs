@@ -34,8 +34,8 @@ fn written() -> &'static Written {
         let talk = conversation("talk");
         store.set_title(&talk, Some("the title")).unwrap();
         let why = Mending { finding: "catalogue", found: "this".into(), done: "that".into() };
-        store.note_repair(Some(&talk), &why).unwrap();
-        store.redact(&talk, Redaction::Event(&EventId::new("c").unwrap()), "a test").unwrap();
+        store.maintenance().note_repair(Some(&talk), &why).unwrap();
+        store.retention().redact(&talk, Redaction::Event(&EventId::new("c").unwrap()), "a test").unwrap();
         store.catch_up().unwrap();
         drop(store);
         let head = program.done(&["head"]);

@@ -24,7 +24,7 @@ fn append(store: &Store, name: &str, bytes: u64, seen: &mut dyn FnMut(WriteLog))
     let talk = conversation("talk");
     for number in 0..bytes / text.len() as u64 {
         store.append(&talk, Expected::Any, &[said(&format!("{name}-{number}"), &text)]).unwrap();
-        seen(store.write_log());
+        seen(store.maintenance().write_log());
     }
 }
 
@@ -80,7 +80,7 @@ fn a_reader_that_does_not_end_is_reported_until_it_ends() {
     let line = reader.take_lines().next().unwrap();
     let process = line.rsplit(' ').next().unwrap();
     append(&store, "more", 2 * BOUND, &mut |_| ());
-    let log = store.write_log();
+    let log = store.maintenance().write_log();
     assert!(log.is_pinned() && log.pinned_since.is_some() && log.bytes > BOUND, "{log:?}");
     let warning = log.warning().unwrap();
     if cfg!(target_os = "linux") && std::fs::read_to_string("/proc/locks").is_ok_and(|text| !text.is_empty())
@@ -90,10 +90,10 @@ fn a_reader_that_does_not_end_is_reported_until_it_ends() {
     }
     // Another store on the file, which has not written, reports it too.
     let other = Store::open_with(scratch.database(), &Options { read_only: true, ..bounded() }).unwrap();
-    assert!(other.write_log().is_pinned(), "{:?}", other.write_log());
+    assert!(other.maintenance().write_log().is_pinned(), "{:?}", other.maintenance().write_log());
     drop(reader);
     append(&store, "last", 2 * BOUND, &mut |_| ());
-    let log = store.write_log();
+    let log = store.maintenance().write_log();
     assert!(!log.is_pinned() && log.bytes <= BOUND + BOUND / 2, "{log:?}");
     assert_eq!(log.warning(), None);
 }

@@ -108,7 +108,7 @@ fn the_work_of_the_store_has_spans_with_ids_and_counts_and_without_texts() {
     store.follow(Position::START).next_page(10, Duration::ZERO).unwrap();
     store.catch_up().unwrap();
     assert_eq!(store.search("hush", &Default::default(), 10, &mut |_| ()).unwrap().len(), 1);
-    store.rebuild(&["transcript"], &mut |_| ()).unwrap();
+    store.maintenance().rebuild(&["transcript"], &mut |_| ()).unwrap();
     drop(store);
 
     let (spans, events) = recorder.of_this_thread();

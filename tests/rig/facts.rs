@@ -38,7 +38,7 @@ pub fn facts(store: &Store) -> Result<String, Error> {
                 row.parent,
                 row.forked_from,
                 row.forked_at,
-                row.head_hash,
+                row.chain_head,
                 row.archived_at.is_some(),
             );
             if let Some(state) = store.base_state(&id)? {
@@ -67,17 +67,17 @@ pub fn facts(store: &Store) -> Result<String, Error> {
             for problem in store.problems(&id)? {
                 _ = writeln!(text, "  problem {problem:?}");
             }
-            _ = writeln!(text, "  archived {:?}", store.archived(&id)?);
+            _ = writeln!(text, "  archived {:?}", store.retention().archived(&id)?);
         }
         match page.next {
             Some(next) => after = Some(next),
             None => break,
         }
     }
-    for act in store.admin_log(0, 10_000)? {
+    for act in store.audit().admin_log(0, 10_000)? {
         _ = writeln!(text, "act {} {} {:?} {:?}", act.number, act.act, act.conversation, act.reason);
     }
-    for unfinished in store.unfinished()? {
+    for unfinished in store.maintenance().unfinished()? {
         _ = writeln!(text, "unfinished {:?}", unfinished.conversation);
     }
     Ok(text)
@@ -103,11 +103,11 @@ pub fn examine(path: &Path) -> Result<String, String> {
 /// Returns an error that names what is not sound.
 pub fn assert_sound(store: &Store) -> Result<(), String> {
     let failed = |action: &'static str| move |error: Error| format!("{action}: {error:?}");
-    let seen = store.verify(None, &mut |_| ()).map_err(failed("verifying"))?;
+    let seen = store.audit().verify(None, &mut |_| ()).map_err(failed("verifying"))?;
     if !seen.findings.is_empty() {
         return Err(format!("verify finds {:?}", seen.findings));
     }
-    let seen = store.verify_projections(&mut |_| ()).map_err(failed("verifying projections"))?;
+    let seen = store.audit().verify_projections(&mut |_| ()).map_err(failed("verifying projections"))?;
     if !seen.findings.is_empty() || !seen.notes.is_empty() {
         return Err(format!("projections are not what the log says: {:?} {:?}", seen.findings, seen.notes));
     }

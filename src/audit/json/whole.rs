@@ -61,7 +61,7 @@ pub fn conversation(conversation: &Conversation) -> Result<Value> {
         "parent": conversation.parent,
         "forked_from": conversation.forked_from,
         "forked_at": conversation.forked_at,
-        "head_hash": conversation.head_hash.to_hex(),
+        "head_hash": conversation.chain_head.to_hex(),
         "archived_at": conversation.archived_at.map(Timestamp::to_rfc3339),
     }))
 }

@@ -10,9 +10,9 @@ use crate::store::{Act, ChainHead, Finding, Receipt, Store};
 
 /// Returns how the store contradicts `head`. Empty if everything in the head is still in the store, unchanged.
 ///
-/// It compares the stored hashes of events, changes and acts. [`Store::verify`] checks that these hashes match the
-/// stored data. Both together prove that nothing was changed or removed since the head was made, except by
-/// [redaction](redacted_since), which the administrative log records.
+/// It compares the stored hashes of events, changes and acts. [`Audit::verify`](crate::store::Audit::verify) checks
+/// that these hashes match the stored data. Both together prove that nothing was changed or removed since the head was
+/// made, except by [redaction](redacted_since), which the administrative log records.
 ///
 /// # Errors
 /// The errors of reading the store, except damage: what cannot be read is a finding.
@@ -110,7 +110,7 @@ fn notes_of(store: &Store, act: &Act) -> Result<Vec<Finding>> {
             at.get(..19).unwrap_or(&at)
         ),
     };
-    Ok(store.receipts(act.number)?.into_iter().map(note).collect())
+    Ok(store.audit().receipts(act.number)?.into_iter().map(note).collect())
 }
 
 /// Returns the finding of a comparison. If the comparison met damage, the finding is that `what` cannot be read.
@@ -138,7 +138,7 @@ fn compare_store(store: &Store, head: &Head) -> Result<Option<Finding>> {
 }
 
 fn compare_position(store: &Store, head: &Head, at: &str) -> Result<Option<Finding>> {
-    let (then, now): (Position, Position) = (head.heads.position, store.head()?);
+    let (then, now): (Position, Position) = (head.heads.position, store.last_position()?);
     if head.scope != Scope::Whole || now >= then {
         return Ok(None);
     }
@@ -147,7 +147,7 @@ fn compare_position(store: &Store, head: &Head, at: &str) -> Result<Option<Findi
 
 fn compare_acts(store: &Store, head: &Head, at: &str) -> Result<Option<Finding>> {
     let Some(then) = head.heads.acts.filter(|acts| acts.count > 0) else { return Ok(None) };
-    Ok(match store.admin_log(then.count - 1, 1)?.first() {
+    Ok(match store.audit().admin_log(then.count - 1, 1)?.first() {
         Some(act) if act.number == then.count && act.hash == then.hash => None,
         Some(_) => of_the_file(format!(
             "the first {} acts of the administrative log are not those it had at {at} UTC: it was rewritten",
@@ -176,7 +176,7 @@ fn compare_since(store: &Store, head: &Head, at: &str) -> Result<Option<Finding>
 fn compare_changes(store: &Store, then: &ChainHead, at: &str) -> Result<Option<Finding>> {
     let conversation = &then.conversation;
     let Some(end) = then.changes.filter(|end| end.count > 0) else { return Ok(None) };
-    let what = match store.change_hash_at(conversation, end.count)? {
+    let what = match store.audit().change_hash_at(conversation, end.count)? {
         Some(hash) if hash == end.hash => return Ok(None),
         Some(_) => format!(
             "the first {} changes of its data other than events are not those it had at {at} UTC: they were rewritten",
@@ -185,7 +185,7 @@ fn compare_changes(store: &Store, then: &ChainHead, at: &str) -> Result<Option<F
         None => format!(
             "its data other than events had {} changes at {at} UTC and has {} now: their end was cut off",
             end.count,
-            store.changes_end(conversation)?.count
+            store.audit().changes_end(conversation)?.count
         ),
     };
     Ok(Some(Finding { conversation: Some(conversation.clone()), sequence: None, what }))
@@ -200,7 +200,7 @@ fn compare_one(store: &Store, then: &ChainHead, at: &str) -> Result<Option<Findi
         return Ok(finding(None, format!("it is gone; at {at} UTC it had {} events", then.events)));
     };
     let Some(last) = then.events.checked_sub(1) else { return Ok(None) };
-    Ok(match store.hash_at(conversation, Sequence(last))? {
+    Ok(match store.audit().hash_at(conversation, Sequence(last))? {
         Some(hash) if hash == then.hash => None,
         Some(_) => finding(
             Some(last),

@@ -60,7 +60,7 @@ pub fn write_bundle(
     let BundleOptions { key, at, withheld } = options;
     let (key, at) = (*key, *at);
     // A bundle contains only events, so its head covers only events.
-    let heads = store.heads(Some(conversation))?.of_events();
+    let heads = store.audit().chain_heads(Some(conversation))?.of_events();
     let [end] = heads.conversations.as_slice() else {
         return Err(Error::UnknownConversation { conversation: conversation.to_string() });
     };
@@ -79,7 +79,7 @@ pub fn write_bundle(
         previous: Digest::START,
         bundle: Bundle { events: 0, redacted: 0, withheld: 0, bytes: 0, head },
     };
-    store.links(conversation, |link| {
+    store.audit().links(conversation, |link| {
         // Events that were appended after the head was read are not part of the bundle.
         if link.sequence.0 < end.events { writer.link(link) } else { Ok(()) }
     })?;

@@ -26,7 +26,7 @@ use super::key::{Key, PublicKey, bytes, hex};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
-use crate::store::{ChainEnd, ChainHead, Heads};
+use crate::store::{ChainEnd, ChainHead, ChainHeads};
 
 /// The first line of a head that covers only events.
 const FIRST: &str = "annals-head-v1";
@@ -55,7 +55,7 @@ pub struct Head {
     /// The time at which the head was made, by the machine's clock.
     pub at: Timestamp,
     /// The ends of the chains.
-    pub heads: Heads,
+    pub heads: ChainHeads,
 }
 
 /// A head and the key that signed it.
@@ -76,7 +76,7 @@ impl Head {
             Scope::Whole => "whole",
             Scope::Conversation => "conversation",
         };
-        let Heads { store_id, position, acts, changes_since, conversations } = &self.heads;
+        let ChainHeads { store_id, position, acts, changes_since, conversations } = &self.heads;
         let first = if acts.is_some() { FIRST_WHOLE } else { FIRST };
         let at = self.at.to_rfc3339();
         let mut text = format!("{first}\nstore {store_id}\nat {at}\nscope {scope}\nposition {position}\n");
@@ -174,7 +174,7 @@ impl<'a> Lines<'a> {
             conversations.push(self.conversation(is_whole)?);
         }
         let position = Position(position);
-        Ok(Head { scope, at, heads: Heads { store_id, position, acts, changes_since, conversations } })
+        Ok(Head { scope, at, heads: ChainHeads { store_id, position, acts, changes_since, conversations } })
     }
 
     fn time(&mut self, name: &'static str) -> Result<Timestamp> {
@@ -252,7 +252,7 @@ mod tests {
         Head {
             scope: Scope::Whole,
             at: Timestamp(1_700_000_000_000_001),
-            heads: Heads {
+            heads: ChainHeads {
                 store_id: "store".into(),
                 position: Position(9),
                 acts: None,

@@ -40,7 +40,7 @@ impl Withheld {
             return Err(Error::SecretInId { place: "the conversation's id".into() });
         }
         let mut missing: Vec<&EventId> = self.events.iter().collect();
-        store.links(conversation, |link| {
+        store.audit().links(conversation, |link| {
             missing.retain(|id| id.as_str() != link.id);
             if self.finds(link.id) {
                 return Err(Error::SecretInId { place: format!("the id of event {}", link.sequence) });

@@ -12,7 +12,7 @@ use crate::error::Expected;
 use crate::event::{Event, NewEvent, kind};
 use crate::ids::Version;
 use crate::state::ExecutionStatus;
-use crate::store::{Append, BaseStateChange, Head};
+use crate::store::{Append, BaseStateChange, Leaf};
 
 /// How often to check whether tools of another process are still running.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
@@ -99,7 +99,7 @@ impl Local {
         self.expect_objections(live);
         let moved = draft.events.iter().rev().find(|event| kind::moves_head(event.kind()));
         let aside = live.leaf.clone().filter(|leaf| moved.is_some_and(|event| event.id() != leaf));
-        let head = draft.head.clone().or(aside.map(Head::At));
+        let leaf = draft.leaf.clone().or(aside.map(Leaf::At));
         let expected = Expected::Exact(live.stored);
         let base_state = (!draft.fields.is_empty())
             .then(|| BaseStateChange { expected: Some(live.version), fields: draft.fields.clone() });
@@ -109,7 +109,7 @@ impl Local {
             .call(move |store| {
                 let events = to_write.iter().map(|event| Ok(NewEvent::parse(event.dump())?));
                 let events = events.collect::<crate::Result<Vec<_>>>()?;
-                store.append_all(&id, Append { expected, events, base_state, head })
+                store.append_all(&id, Append { expected, events, base_state, leaf })
             })
             .await?;
         live.stored += draft.events.len() as u64;

@@ -376,7 +376,7 @@ mod tests {
     fn a_new_document_has_the_fields_of_the_reference_in_its_order() {
         let id = ConversationId::new("my-task-123").unwrap();
         let fields = base().written(&id, &sealing());
-        let document = BaseDocument::parse("{}").unwrap().with(&fields).with_head(None, false).into_owned();
+        let document = BaseDocument::parse("{}").unwrap().with(&fields).with_leaf(None, false).into_owned();
         let keys: Vec<String> =
             Raw::parse(document.as_str()).unwrap().members().map(|(key, _)| key.into_owned()).collect();
         let known: Vec<&str> = crate::state::base::FIELDS

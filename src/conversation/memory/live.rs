@@ -11,7 +11,7 @@ use crate::event::{Common, ConversationStateUpdateEvent, Event, Message, Message
 use crate::event::{Content, Json, kind};
 use crate::ids::{EventId, ROOT, Timestamp, Version};
 use crate::state::base::FieldChange;
-use crate::store::{Head, Mark};
+use crate::store::{Leaf, Mark};
 use crate::tree::Tree;
 
 /// The events and changes of the next write.
@@ -19,8 +19,8 @@ use crate::tree::Tree;
 pub(in crate::conversation) struct Draft {
     pub events: Vec<Event>,
     pub fields: Vec<FieldChange>,
-    /// The new HEAD, if HEAD was moved explicitly.
-    pub head: Option<Head>,
+    /// The event that HEAD points to, if HEAD was moved explicitly.
+    pub leaf: Option<Leaf>,
 }
 
 /// Whether changes of the base state become events for clients, as at the reference's server.
@@ -142,7 +142,7 @@ impl Live {
     pub fn move_head(&mut self, leaf: Option<EventId>, branch: Branch) {
         self.is_stale = true;
         self.head_is_empty = leaf.is_none();
-        self.draft.head = Some(leaf.clone().map_or(Head::Empty, Head::At));
+        self.draft.leaf = Some(leaf.clone().map_or(Leaf::Empty, Leaf::At));
         self.leaf = leaf;
         self.branch = branch;
         self.moves += 1;
@@ -159,7 +159,7 @@ impl Live {
 
     /// Returns whether the draft is empty.
     pub fn is_written(&self) -> bool {
-        self.draft.events.is_empty() && self.draft.fields.is_empty() && self.draft.head.is_none()
+        self.draft.events.is_empty() && self.draft.fields.is_empty() && self.draft.leaf.is_none()
     }
 
     fn grow(&mut self, event: &Event) {

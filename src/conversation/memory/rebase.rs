@@ -30,7 +30,7 @@ pub(in crate::conversation) fn rebase(live: &mut Live, mut draft: Draft, leaf: O
         };
         answered.is_none_or(|action_id| is_open(action_id))
     };
-    if draft.head.is_some() || !draft.events.iter().all(fits) {
+    if draft.leaf.is_some() || !draft.events.iter().all(fits) {
         return false;
     }
     let path = path(&draft.events, leaf);

@@ -12,8 +12,8 @@ pub struct Snapshot {
     pub status: ExecutionStatus,
     /// The number of events.
     pub event_count: u64,
-    /// The event at HEAD. `None` if HEAD is before the first event.
-    pub head: Option<EventId>,
+    /// The event that HEAD points to. `None` if HEAD is before the first event.
+    pub leaf: Option<EventId>,
     /// The id of the last user message.
     pub last_user_message: Option<EventId>,
 }
@@ -24,7 +24,7 @@ impl Snapshot {
         Self {
             status: live.base.status,
             event_count: live.stored,
-            head: live.leaf.clone(),
+            leaf: live.leaf.clone(),
             last_user_message: live.base.last_user_message.clone(),
         }
     }

@@ -357,7 +357,7 @@ impl Builder {
         let fields = base.written(id, &sealing);
         let change = BaseStateChange { expected: None, fields };
         let append =
-            Append { expected: Expected::Empty, events: Vec::new(), base_state: Some(change), head: None };
+            Append { expected: Expected::Empty, events: Vec::new(), base_state: Some(change), leaf: None };
         let named = id.clone();
         host.call(move |store| store.append_all(&named, append)).await?;
         let stored = load::stored(host, id).await?;

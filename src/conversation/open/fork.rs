@@ -14,7 +14,7 @@ use crate::error::Expected;
 use crate::event::{NewEvent, Text};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::state::{ExecutionStatus, Stats};
-use crate::store::{Append, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BaseStateChange, Head, Store};
+use crate::store::{Append, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BaseStateChange, Leaf, Store};
 
 /// The options of a fork.
 #[derive(Debug, Clone, Default)]
@@ -69,9 +69,9 @@ impl Conversation {
             from: source.id.clone(),
             to: id.clone(),
             only: options.from_event.as_ref().map(|event| branch_ids(&live, event)).transpose()?,
-            head: match (&options.from_event, &live.leaf) {
-                (Some(event), _) | (None, Some(event)) => Some(Head::At(event.clone())),
-                (None, None) => live.head_is_empty.then_some(Head::Empty),
+            leaf: match (&options.from_event, &live.leaf) {
+                (Some(event), _) | (None, Some(event)) => Some(Leaf::At(event.clone())),
+                (None, None) => live.head_is_empty.then_some(Leaf::Empty),
             },
             at: options.from_event.clone(),
         };
@@ -138,7 +138,7 @@ struct Copy {
     to: ConversationId,
     /// The ids of the events to copy. `None`: all events.
     only: Option<std::collections::HashSet<String>>,
-    head: Option<Head>,
+    leaf: Option<Leaf>,
     at: Option<EventId>,
 }
 
@@ -153,7 +153,7 @@ impl Copy {
         let mut flush = |batch: &mut Vec<NewEvent>| -> crate::Result<()> {
             let events = std::mem::take(batch);
             let count = events.len() as u64;
-            let append = Append { expected: Expected::Exact(written), events, base_state: None, head: None };
+            let append = Append { expected: Expected::Exact(written), events, base_state: None, leaf: None };
             store.append_all(&self.to, append)?;
             written += count;
             Ok(())
@@ -175,7 +175,7 @@ impl Copy {
         }
         let base_state = Some(BaseStateChange { expected: None, fields });
         let append =
-            Append { expected: Expected::Exact(written), events: Vec::new(), base_state, head: self.head };
+            Append { expected: Expected::Exact(written), events: Vec::new(), base_state, leaf: self.leaf };
         store.append_all(&self.to, append)?;
         store.set_fork(&self.to, &self.from, self.at.as_ref())
     }

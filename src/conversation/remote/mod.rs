@@ -58,7 +58,7 @@ impl Snapshot {
         Self {
             status: seen.status,
             event_count: seen.cursor.next,
-            head: seen.head.clone(),
+            leaf: seen.head.clone(),
             last_user_message: seen.last_user_message.clone(),
         }
     }

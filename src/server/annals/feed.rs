@@ -44,7 +44,7 @@ pub(super) async fn open(
     let news = app.hub().news();
     let after = match after(&params, &headers)? {
         Some(after) => after,
-        None => app.ask(crate::store::Store::head).await?,
+        None => app.ask(crate::store::Store::last_position).await?,
     };
     let place = app.annals().feed()?;
     let (body, stream) = Stream::new();

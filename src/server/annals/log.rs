@@ -51,7 +51,7 @@ pub(super) async fn append(
         ask(&app, move |_| Ok(events(&body))).await??
     };
     let ids: Vec<EventId> = events.iter().map(|event| event.id().clone()).collect();
-    let append = Append { expected, events, base_state: None, head: None };
+    let append = Append { expected, events, base_state: None, leaf: None };
     let places = app.append(&conversation, append).await.map_err(named)?;
     let place = |(id, place): (&EventId, &Appended)| {
         json!({

@@ -54,12 +54,12 @@ pub(super) async fn admin_log(
     let limit = params.number("limit", 1, ACTS_MAX, ACTS)? as usize;
     let with_receipts = params.flag("receipts")?;
     let acts = ask(&app, move |store| {
-        let acts = store.admin_log(after, limit)?;
+        let acts = store.audit().admin_log(after, limit)?;
         let mut values = Vec::with_capacity(acts.len());
         for act in &acts {
             let mut value = shape::act(act);
             if with_receipts {
-                value["receipts"] = store.receipts(act.number)?.iter().map(shape::receipt).collect();
+                value["receipts"] = store.audit().receipts(act.number)?.iter().map(shape::receipt).collect();
             }
             values.push(value);
         }
@@ -115,7 +115,7 @@ fn check(
 ) -> Result<Verification> {
     let total = match only {
         Some(id) => store.conversation(id)?.event_count,
-        None => store.head()?.0,
+        None => store.last_position()?.0,
     };
     let mut last = Instant::now();
     let mut progress = |doing: &str, events: u64, total: u64| {
@@ -126,11 +126,11 @@ fn check(
         }
     };
     if only.is_some() || quick {
-        return store.verify(only, &mut |now| progress("checking", now.events, total));
+        return store.audit().verify(only, &mut |now| progress("checking", now.events, total));
     }
-    store.verify_whole(&mut |step| match step {
+    store.audit().verify_whole(&mut |step| match step {
         VerifyStep::Checking(now) => progress("checking", now.events, total),
         VerifyStep::Structure => progress("checking pages", total, total),
-        VerifyStep::Comparing(now) => progress("replaying", now.position.0, now.head.0),
+        VerifyStep::Comparing(now) => progress("replaying", now.position.0, now.last_position.0),
     })
 }

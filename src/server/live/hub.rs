@@ -223,7 +223,7 @@ impl Hub {
     /// # Errors
     /// [`Error`] if the store cannot be read or the thread cannot be started.
     pub fn start(store: &Store) -> Result<Self, Error> {
-        let after = store.head()?;
+        let after = store.last_position()?;
         let shared = Arc::new(Shared {
             topics: Mutex::default(),
             taps: RwLock::default(),
@@ -360,7 +360,7 @@ impl Hub {
         let mut topics = self.topics();
         let taps = self.taps();
         topics.retain(|_, topic| topic.listeners.receiver_count() > 0 || !topic.waiting.is_empty());
-        if topics.is_empty() && taps.is_empty() { store.head().map(Some) } else { Ok(None) }
+        if topics.is_empty() && taps.is_empty() { store.last_position().map(Some) } else { Ok(None) }
     }
 
     /// Delivers a page of the log to the subscribers.

@@ -129,7 +129,7 @@ impl Sessions {
             Err(failure) => {
                 // The incomplete conversation is deleted. The client gets the first error.
                 let incomplete = id.clone();
-                let _never_created = app.ask(move |store| store.delete(&incomplete)).await;
+                let _never_created = app.ask(move |store| store.retention().delete(&incomplete)).await;
                 return Err(failure);
             }
         };
@@ -179,7 +179,7 @@ impl Sessions {
         }
         let _claim = self.claim(id).await?;
         let known = id.clone();
-        app.ask(move |store| store.delete(&known)).await.map(|_| ())
+        app.ask(move |store| store.retention().delete(&known)).await.map(|_| ())
     }
 
     /// Closes conversations that were not used for the given time, have no active run and have no subscribers.

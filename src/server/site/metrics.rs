@@ -65,7 +65,12 @@ async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
     let (head, conversations, path, log) = app
         .ask(|store| {
             let all = ConversationFilter::default();
-            Ok((store.head()?, store.count_conversations(&all)?, store.path(), store.write_log()))
+            Ok((
+                store.last_position()?,
+                store.count_conversations(&all)?,
+                store.path(),
+                store.maintenance().write_log(),
+            ))
         })
         .await?;
     let size = |path: std::path::PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
@@ -104,7 +109,7 @@ async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
 
 /// Writes the metrics of this process.
 fn process(app: &App, text: &mut Text) {
-    let counts = app.store().counts();
+    let counts = app.store().maintenance().counts();
     text.one(
         "annals_appends_total",
         Kind::Counter,

@@ -8,7 +8,7 @@
 //! The log can restart only while no reader needs it. If there is always a reader, that never happens by itself.
 //! At the bound the writer therefore waits for the current readers, which takes as long as they read a page. New
 //! readers read from the file. A reader that stays longer pins the log. The start of that time is recorded, and
-//! [`Store::write_log`](crate::store::Store::write_log) reports it.
+//! [`Maintenance::write_log`](crate::store::Maintenance::write_log) reports it.
 
 use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

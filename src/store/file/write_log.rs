@@ -1,7 +1,7 @@
 //! Reports how long the write-ahead log is, and which readers keep it from restarting at its beginning.
 
 use crate::ids::Timestamp;
-use crate::store::Store;
+use crate::store::Maintenance;
 
 /// The read locks that keep the log from restarting: bytes of the shared memory. A reader holds the first lock if the
 /// whole log was already moved into the file when it began. Until it ends, no more frames may be moved there.
@@ -73,16 +73,16 @@ impl LogReader {
     }
 }
 
-impl Store {
+impl Maintenance<'_> {
     /// Returns the state of the write-ahead log. All fields are empty for a store in memory.
     #[must_use]
     pub fn write_log(&self) -> WriteLog {
-        let presence = &self.0.presence;
+        let presence = &self.store.0.presence;
         let Some(path) = presence.log() else { return WriteLog::default() };
         let mut log = WriteLog {
             bytes: std::fs::metadata(path).map_or(0, |log| log.len()),
-            bytes_max: self.0.options.write_log_bytes_max,
-            pinned_since: self.0.writer.as_ref().and_then(|writer| writer.pinned_since()),
+            bytes_max: self.store.0.options.write_log_bytes_max,
+            pinned_since: self.store.0.writer.as_ref().and_then(|writer| writer.pinned_since()),
             readers: Vec::new(),
         };
         if log.is_pinned()

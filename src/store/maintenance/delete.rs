@@ -4,13 +4,13 @@ use rusqlite::Connection;
 
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
-use crate::store::Store;
 use crate::store::derived::projection;
 use crate::store::table::admin::{self, ActKind, NewAct, Receipt};
 use crate::store::table::{
     archive, arrival, attachment, base_state, catalogue, change, log, origin, related,
 };
 use crate::store::transfer::carry::Parcel;
+use crate::store::{Retention, Store};
 
 /// What an erasure removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Erasure {
     pub log_emptied: bool,
 }
 
-impl Store {
+impl Retention<'_> {
     /// Deletes a conversation: its events, base state, attachments and projected rows. Returns the number of
     /// deleted events. Conversations of its sub-agents stay. Positions are never reused, so readers that follow
     /// the log stay correct. The bytes stay in free pages until the pages are reused. The administrative log
@@ -41,8 +41,8 @@ impl Store {
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation), and any write error.
     pub fn delete(&self, conversation: &ConversationId) -> Result<u64> {
-        let actor = &self.0.options.actor;
-        self.write(|db| {
+        let actor = &self.store.0.options.actor;
+        self.store.write(|db| {
             let deleted = take_out(db, conversation)?;
             let act = NewAct {
                 act: ActKind::Delete,
@@ -56,39 +56,19 @@ impl Store {
         })
     }
 
-    /// Deletes a conversation that was moved to another file, if it is still the same as in `parcel`. Returns
-    /// whether it was the same.
-    pub(crate) fn delete_carried(&self, parcel: &Parcel) -> Result<bool> {
-        let actor = &self.0.options.actor;
-        self.write(|db| {
-            let is_same = parcel.is_still(db, catalogue::key(db, &parcel.id)?)?;
-            if is_same {
-                let deleted = take_out(db, &parcel.id)?;
-                let act = NewAct {
-                    act: ActKind::Delete,
-                    conversation: Some(parcel.id.as_str()),
-                    reason: Some("moved to another file"),
-                    detail: deleted.detail(),
-                    receipts: &[deleted.receipt],
-                };
-                admin::write(db, actor, &act, Timestamp::now())?;
-            }
-            Ok(is_same)
-        })
-    }
-
     /// Erases a conversation: deletes it, overwrites the freed bytes, removes its words from the search index
     /// and empties the write-ahead log. The administrative log keeps its id, its counts and sizes, its head hash,
     /// who erased it and why. Conversations of its sub-agents stay.
     ///
-    /// Earlier versions of a row may have left copies elsewhere in free space; [`Store::vacuum`] removes them.
-    /// Backups and exports that were made before still hold the erased data.
+    /// Earlier versions of a row may have left copies elsewhere in free space;
+    /// [`Maintenance::vacuum`](crate::store::Maintenance::vacuum) removes them. Backups and exports that were made
+    /// before still hold the erased data.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation), and any write error.
     pub fn erase(&self, conversation: &ConversationId, reason: &str) -> Result<Erasure> {
-        let actor = &self.0.options.actor;
-        let mut erasure = self.overwrite(|db| {
+        let actor = &self.store.0.options.actor;
+        let mut erasure = self.store.overwrite(|db| {
             let key = catalogue::key(db, conversation)?;
             let related = related::related(db, key)?;
             archive::leave(db, key)?;
@@ -111,8 +91,31 @@ impl Store {
                 log_emptied: false,
             })
         })?;
-        erasure.log_emptied = self.empty_log()?;
+        erasure.log_emptied = self.store.maintenance().empty_log()?;
         Ok(erasure)
+    }
+}
+
+impl Store {
+    /// Deletes a conversation that was moved to another file, if it is still the same as in `parcel`. Returns
+    /// whether it was the same.
+    pub(crate) fn delete_carried(&self, parcel: &Parcel) -> Result<bool> {
+        let actor = &self.0.options.actor;
+        self.write(|db| {
+            let is_same = parcel.is_still(db, catalogue::key(db, &parcel.id)?)?;
+            if is_same {
+                let deleted = take_out(db, &parcel.id)?;
+                let act = NewAct {
+                    act: ActKind::Delete,
+                    conversation: Some(parcel.id.as_str()),
+                    reason: Some("moved to another file"),
+                    detail: deleted.detail(),
+                    receipts: &[deleted.receipt],
+                };
+                admin::write(db, actor, &act, Timestamp::now())?;
+            }
+            Ok(is_same)
+        })
     }
 }
 
@@ -168,7 +171,7 @@ pub(super) fn take_out(db: &Connection, conversation: &ConversationId) -> Result
             part: "conversation".into(),
             name: conversation.to_string(),
             sequence: None,
-            digest: Some(entry.head_hash),
+            digest: Some(entry.chain_head),
             new_digest: None,
         },
     })

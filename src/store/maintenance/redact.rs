@@ -17,7 +17,7 @@ use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::json::Object;
 use crate::redact::{Finder, Rewritten, Wanted};
 use crate::state::status::Effect;
-use crate::store::Store;
+use crate::store::Retention;
 use crate::store::derived::projection;
 use crate::store::table::admin::{self, ActKind, NewAct, Receipt};
 use crate::store::table::change::{self, Subject};
@@ -63,17 +63,17 @@ pub struct RedactionReport {
     pub log_emptied: bool,
 }
 
-impl Store {
-    /// Returns what [`Store::redact`] would remove. Changes nothing.
+impl Retention<'_> {
+    /// Returns what [`Retention::redact`] would remove. Changes nothing.
     ///
     /// # Errors
-    /// As [`Store::redact`].
+    /// As [`Retention::redact`].
     pub fn plan_redaction(
         &self,
         conversation: &ConversationId,
         redaction: Redaction<'_>,
     ) -> Result<RedactionReport> {
-        self.snapshot(|db| {
+        self.store.snapshot(|db| {
             let mut work = Work::new(db, conversation, redaction, false)?;
             work.all_texts()?;
             work.finish()
@@ -84,8 +84,8 @@ impl Store {
     /// and why.
     ///
     /// Freed space is overwritten and the write-ahead log is emptied. Earlier versions of a row may have left copies in
-    /// other free space; [`Store::vacuum`] removes them. Earlier backups and exports still contain the text. An
-    /// archived conversation is no longer archived afterwards.
+    /// other free space; [`Maintenance::vacuum`](crate::store::Maintenance::vacuum) removes them. Earlier backups and
+    /// exports still contain the text. An archived conversation is no longer archived afterwards.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`], [`Error::UnknownEvent`], [`Error::Finder`] if a value cannot be searched for,
@@ -100,9 +100,9 @@ impl Store {
         if plan.taken.is_empty() {
             return Ok(plan);
         }
-        self.catch_up()?;
-        let actor = &self.0.options.actor;
-        let mut report = self.overwrite(|db| {
+        self.store.catch_up()?;
+        let actor = &self.store.0.options.actor;
+        let mut report = self.store.overwrite(|db| {
             let mut work = Work::new(db, conversation, redaction, true)?;
             work.was_archived = archive::is_archived(db, work.key)?;
             archive::leave(db, work.key)?;
@@ -121,7 +121,7 @@ impl Store {
             }
             work.finish()
         })?;
-        report.log_emptied = self.empty_log()?;
+        report.log_emptied = self.store.maintenance().empty_log()?;
         Ok(report)
     }
 }

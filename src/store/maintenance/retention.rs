@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row};
 use super::delete::take_out;
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
-use crate::store::Store;
+use crate::store::Retention;
 use crate::store::engine::Doing as _;
 use crate::store::options::PAGE_MAX;
 use crate::store::read::list::{ConversationFilter, Order};
@@ -121,13 +121,13 @@ struct Family {
     bytes: u64,
 }
 
-impl Store {
-    /// Returns what [`Store::prune`] would delete.
+impl Retention<'_> {
+    /// Returns what [`Retention::prune`] would delete.
     ///
     /// # Errors
     /// Any read error.
     pub fn plan_pruning(&self, rules: &PruneRules) -> Result<PrunePlan> {
-        let families = self.snapshot(|db| {
+        let families = self.store.snapshot(|db| {
             let members = db
                 .prepare_cached(ALL)
                 .and_then(|mut s| s.query_map([], member)?.collect::<rusqlite::Result<Vec<_>>>())
@@ -152,7 +152,8 @@ impl Store {
     /// Deletes the conversations that the rules select, and returns them. Each family is deleted in one transaction,
     /// and each conversation gets an act in the administrative log.
     ///
-    /// The bytes stay in the file until their space is reused, or until [`Store::vacuum`].
+    /// The bytes stay in the file until their space is reused, or until
+    /// [`Maintenance::vacuum`](crate::store::Maintenance::vacuum).
     ///
     /// # Errors
     /// Any write error. Families that were deleted before the error stay deleted.
@@ -165,7 +166,7 @@ impl Store {
         let planned = self.plan_pruning(rules)?;
         let mut done = PrunePlan { pruned: Vec::new(), ..planned };
         for family in planned.pruned.chunk_by(|_, next| next.with.is_some()) {
-            if self.write(|db| self.delete_family(db, family, reason))? {
+            if self.store.write(|db| self.delete_family(db, family, reason))? {
                 family.iter().for_each(&mut *progress);
                 done.pruned.extend_from_slice(family);
             } else {
@@ -197,7 +198,7 @@ impl Store {
                 detail,
                 receipts: &[gone.receipt],
             };
-            admin::write(db, &self.0.options.actor, &act, now)?;
+            admin::write(db, &self.store.0.options.actor, &act, now)?;
         }
         Ok(true)
     }
@@ -206,7 +207,7 @@ impl Store {
         let mut found = HashSet::new();
         let mut after = None;
         loop {
-            let page = self.conversations(filter, Order::Created, after.as_ref(), PAGE_MAX)?;
+            let page = self.store.conversations(filter, Order::Created, after.as_ref(), PAGE_MAX)?;
             found.extend(page.conversations.into_iter().map(|one| one.id));
             after = page.next;
             if after.is_none() {

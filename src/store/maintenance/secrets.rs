@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence};
 use crate::redact::finder::VALUE_BYTES_MIN;
 use crate::redact::{self, Finder, Spot, Wanted};
-use crate::store::Store;
+use crate::store::Retention;
 use crate::store::engine::Doing as _;
 use crate::store::table::kept::{Kept, Part};
 use crate::store::table::{attachment, base_state, catalogue, log, origin};
@@ -70,7 +70,7 @@ pub struct ScanProgress {
     pub payload_bytes: u64,
 }
 
-impl Store {
+impl Retention<'_> {
     /// Searches all data of one conversation, or of all, for secrets: events, base states and their changes, titles,
     /// tags, attachments, and the records of imports.
     ///
@@ -89,14 +89,14 @@ impl Store {
         progress: &mut dyn FnMut(ScanProgress),
     ) -> Result<SecretReport> {
         if let Some(conversation) = conversation {
-            self.read(|db| catalogue::key(db, conversation))?;
+            self.store.read(|db| catalogue::key(db, conversation))?;
         }
         let base = finder.clone().with_values(values)?;
         let mut scan = Scan::default();
         let mut key = 0;
-        while let Some((next, id)) = self.read(|db| next(db, key, conversation))? {
+        while let Some((next, id)) = self.store.read(|db| next(db, key, conversation))? {
             key = next;
-            let finder = self.read(|db| with_own(db, key, finder, &base, values))?;
+            let finder = self.store.read(|db| with_own(db, key, finder, &base, values))?;
             scan.report.conversations += 1;
             self.scan_one(key, &id, &finder, &mut scan, progress)?;
         }
@@ -115,7 +115,7 @@ impl Store {
         values: &[(String, String)],
     ) -> Result<Finder> {
         let base = finder.clone().with_values(values)?;
-        self.snapshot(|db| with_own(db, catalogue::key(db, conversation)?, finder, &base, values))
+        self.store.snapshot(|db| with_own(db, catalogue::key(db, conversation)?, finder, &base, values))
     }
 
     fn scan_one(
@@ -129,7 +129,7 @@ impl Store {
         let wanted = Wanted::Matches(finder);
         let mut from = Some(0);
         while let Some(sequence) = from {
-            from = self.read(|db| {
+            from = self.store.read(|db| {
                 log::edit(db, key, sequence, &mut |kept| {
                     scan.report.events += 1;
                     scan.report.payload_bytes += kept.text.len() as u64;
@@ -140,7 +140,7 @@ impl Store {
             let (events, payload_bytes) = (scan.report.events, scan.report.payload_bytes);
             progress(ScanProgress { events, payload_bytes });
         }
-        self.snapshot(|db| {
+        self.store.snapshot(|db| {
             let mut look = |kept: Kept<'_>| {
                 scan.look(id, &kept, wanted);
                 Ok(None)

@@ -8,12 +8,12 @@ use rusqlite::Connection;
 
 use super::backup::{self, write_beside};
 use crate::error::{Error, Result};
-use crate::store::Store;
 use crate::store::derived::migration::{self, SCHEMA_VERSION};
 use crate::store::engine::{self, Doing as _};
 use crate::store::file::database;
 use crate::store::file::place::Place;
 use crate::store::options::Options;
+use crate::store::{Maintenance, Store};
 
 /// The result of an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Upgrade {
     pub events: u64,
 }
 
-impl Store {
+impl Maintenance<'_> {
     /// Returns the schema of the file at `path`. Does not change the file.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Store {
         };
         drop(db);
         let options = Options { create: false, follow_projections: false, ..Options::default() };
-        let store = Self::open_with(path, &options)?;
+        let store = Store::open_with(path, &options)?;
         let (conversations, events) = store.read(self::counts)?;
         if (conversations, events) != counts {
             let what = format!("the upgrade found {} events and left {events}", counts.1);

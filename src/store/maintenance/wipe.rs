@@ -1,9 +1,9 @@
 //! Overwrites removed data: in free space of the file, in the write-ahead log, and in the whole file.
 //!
 //! There are three steps, each stronger than the one before. A transaction of [`Store::overwrite`] fills the space that
-//! it frees with zeros (SQLite's `secure_delete`). [`Store::empty_log`] moves the write-ahead log into the file and
-//! truncates it to 0 bytes, so that no older version of a page stays in it. [`Store::vacuum`] rewrites the whole file.
-//! This also removes copies that earlier versions of a row left in free space.
+//! it frees with zeros (SQLite's `secure_delete`). [`Maintenance::empty_log`] moves the write-ahead log into the file
+//! and truncates it to 0 bytes, so that no older version of a page stays in it. [`Maintenance::vacuum`] rewrites the
+//! whole file. This also removes copies that earlier versions of a row left in free space.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,6 @@ use rusqlite::Connection;
 
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
-use crate::store::Store;
 use crate::store::derived::projection::search;
 use crate::store::engine::transaction::{self, Write};
 use crate::store::engine::{Doing as _, is_busy};
@@ -19,6 +18,7 @@ use crate::store::file::database;
 use crate::store::file::place::{self, Place};
 use crate::store::table::admin::{self, ActKind, NewAct};
 use crate::store::table::archive;
+use crate::store::{Maintenance, Store};
 
 const SIZES: &str = "SELECT page_count, freelist_count, page_size \
      FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
@@ -55,7 +55,9 @@ impl Store {
         self.0.signal.ring();
         done
     }
+}
 
+impl Maintenance<'_> {
     /// Moves the write-ahead log into the file and truncates it to 0 bytes. Returns whether this succeeded.
     ///
     /// Waits up to [`Options::busy_timeout`](crate::store::Options::busy_timeout) for readers that still need the log.
@@ -63,9 +65,9 @@ impl Store {
     /// # Errors
     /// Any write error.
     pub fn empty_log(&self) -> Result<bool> {
-        let deadline = Instant::now() + self.0.options.busy_timeout;
+        let deadline = Instant::now() + self.store.0.options.busy_timeout;
         loop {
-            let emptied = self.writer()?.maintain(|db| {
+            let emptied = self.store.writer()?.maintain(|db| {
                 transaction::be_patient(Duration::ZERO);
                 let busy: i64 = db
                     .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
@@ -89,15 +91,15 @@ impl Store {
     /// meanwhile. Then nothing has changed. [`Error::Busy`], and any write error.
     pub fn vacuum(&self) -> Result<VacuumReport> {
         let doing = "rewriting the file";
-        let patience = self.0.options.busy_timeout;
-        let actor = self.0.options.actor.clone();
+        let patience = self.store.0.options.busy_timeout;
+        let actor = self.store.0.options.actor.clone();
         // Dictionaries and the search index may still contain text of deleted conversations. VACUUM would copy it, so
         // both are renewed first.
-        self.overwrite(|db| {
+        self.store.overwrite(|db| {
             archive::renew_stale(db)?;
             search::merge(db)
         })?;
-        let bytes_before = self.writer()?.maintain(|db| {
+        let bytes_before = self.store.writer()?.maintain(|db| {
             let (pages, free, page_bytes) = sizes(db)?;
             self.check_room((pages - free) * page_bytes)?;
             db.execute_batch("PRAGMA temp_store = FILE").doing(doing)?;
@@ -113,7 +115,7 @@ impl Store {
                 done => done.doing(doing).map(|()| pages * page_bytes),
             }
         })?;
-        let bytes_after = self.write(|db| {
+        let bytes_after = self.store.write(|db| {
             let (pages, _, page_bytes) = sizes(db)?;
             let detail = serde_json::json!({"bytes_before": bytes_before, "bytes_after": pages * page_bytes});
             let act =
@@ -125,7 +127,7 @@ impl Store {
     }
 
     fn check_room(&self, bytes: u64) -> Result<()> {
-        let Place::File(path) = self.writer()?.place() else { return Ok(()) };
+        let Place::File(path) = self.store.writer()?.place() else { return Ok(()) };
         match place::free_bytes(path) {
             Some(free) if free < bytes => Err(Error::NoRoom { path: path.clone(), needed: bytes, free }),
             _ => Ok(()),
@@ -159,9 +161,9 @@ mod tests {
     #[test]
     fn the_writers_guards_hold_after_every_maintenance_operation() {
         let operations: [Maintenance; 6] = [
-            ("vacuum", |store| assert!(store.vacuum().expect("vacuumed").bytes_after > 0)),
-            ("empty_log", |store| assert!(store.empty_log().expect("emptied"))),
-            ("rebuild", |store| store.rebuild(&[], &mut |_| ()).expect("rebuilt")),
+            ("vacuum", |store| assert!(store.maintenance().vacuum().expect("vacuumed").bytes_after > 0)),
+            ("empty_log", |store| assert!(store.maintenance().empty_log().expect("emptied"))),
+            ("rebuild", |store| store.maintenance().rebuild(&[], &mut |_| ()).expect("rebuilt")),
             ("catch_up", |store| store.catch_up().expect("caught up")),
             ("overwrite", |store| store.overwrite(|_| Ok(())).expect("overwritten")),
             ("temp_store", |store| {

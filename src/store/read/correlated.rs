@@ -54,7 +54,8 @@ impl Store {
     /// beginning after `after`: at most `limit`, and never more than [`PAGE_MAX`].
     ///
     /// If there are `limit` events, the next page begins after the position of the last one. In a store that is
-    /// read-only, [`Store::projections`] tells how far the log has been read.
+    /// read-only, [`Maintenance::projections`](crate::store::Maintenance::projections) tells how far the log has been
+    /// read.
     ///
     /// ```
     /// # use annals::{ConversationId, Expected, NewEvent, Options, Position, Store};

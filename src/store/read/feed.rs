@@ -115,9 +115,10 @@ impl Store {
         Follower { store: self.clone(), cursor: Cursor::Everything { after }, kinds: None }
     }
 
-    /// Follows one conversation, beginning with the event at `from`.
+    /// Follows one conversation, beginning after the event at `after`: `None` for the whole conversation.
     #[must_use]
-    pub fn follow_conversation(&self, conversation: &ConversationId, from: Sequence) -> Follower {
+    pub fn follow_conversation(&self, conversation: &ConversationId, after: Option<Sequence>) -> Follower {
+        let from = Sequence(after.map_or(0, |after| after.0.saturating_add(1)));
         let cursor = Cursor::Conversation { id: conversation.clone(), from };
         Follower { store: self.clone(), cursor, kinds: None }
     }
@@ -126,8 +127,8 @@ impl Store {
     ///
     /// # Errors
     /// Any read error.
-    pub fn head(&self) -> Result<Position> {
-        self.read(log::head)
+    pub fn last_position(&self) -> Result<Position> {
+        self.read(log::last_position)
     }
 
     /// Waits for an event after `after`, without reading it. Returns false if no event came within `timeout`.
@@ -137,7 +138,7 @@ impl Store {
         loop {
             // The counter is read before the log: a commit between the two then ends the wait at once.
             let seen = self.0.signal.rings();
-            if self.head()? > after {
+            if self.last_position()? > after {
                 return Ok(true);
             }
             if !self.wait_for_ring(seen, deadline)? {

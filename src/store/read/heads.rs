@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Sequence, Timestamp};
-use crate::store::Store;
+use crate::store::Audit;
 use crate::store::engine::Doing as _;
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue::{self, Entry};
@@ -26,7 +26,7 @@ const DOING: &str = "reading heads";
 /// The ends of all chains of a store, read from one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Heads {
+pub struct ChainHeads {
     /// The id of the store. Its copies have the same id.
     pub store_id: String,
     /// The newest position.
@@ -53,7 +53,7 @@ pub struct ChainHead {
     pub changes: Option<ChainEnd>,
 }
 
-impl Heads {
+impl ChainHeads {
     /// Returns these heads with the events alone, as heads were before schema 12.
     #[must_use]
     pub fn of_events(mut self) -> Self {
@@ -82,21 +82,21 @@ pub struct ChainLink<'a> {
     pub payload: &'a str,
 }
 
-impl Store {
+impl Audit<'_> {
     /// Returns the ends of the chains of one conversation, or of all conversations.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
-    pub fn heads(&self, conversation: Option<&ConversationId>) -> Result<Heads> {
-        self.snapshot(|db| {
+    pub fn chain_heads(&self, conversation: Option<&ConversationId>) -> Result<ChainHeads> {
+        self.store.snapshot(|db| {
             let conversations = match conversation {
                 Some(conversation) => vec![head(db, conversation)?],
                 None => heads(db)?,
             };
             let store_id = db.query_row(STORE, [], |row| row.get(0)).doing(DOING)?;
-            Ok(Heads {
+            Ok(ChainHeads {
                 store_id,
-                position: log::head(db)?,
+                position: log::last_position(db)?,
                 acts: Some(admin::end(db)?),
                 changes_since: change::since(db)?,
                 conversations,
@@ -109,7 +109,7 @@ impl Store {
     /// # Errors
     /// [`Error::UnknownConversation`], [`Error::Corrupt`] if the stored value is not a hash.
     pub fn hash_at(&self, conversation: &ConversationId, sequence: Sequence) -> Result<Option<Digest>> {
-        self.snapshot(|db| {
+        self.store.snapshot(|db| {
             let key = catalogue::key(db, conversation)?;
             let stored: Option<Vec<u8>> = db
                 .prepare_cached(HASH)
@@ -135,7 +135,7 @@ impl Store {
     ) -> Result<()> {
         let mut next = 0;
         loop {
-            let shown = self.read(|db| {
+            let shown = self.store.read(|db| {
                 let key = catalogue::key(db, conversation)?;
                 let mut statement = db.prepare_cached(LINKS).doing(DOING)?;
                 let mut rows = statement.query(params![key, next, PAGE]).doing(DOING)?;
@@ -181,7 +181,7 @@ fn head(db: &Connection, conversation: &ConversationId) -> Result<ChainHead> {
     Ok(ChainHead {
         conversation: conversation.clone(),
         events: entry.event_count,
-        hash: entry.head_hash,
+        hash: entry.chain_head,
         changes: Some(change::end(db, entry.key)?),
     })
 }

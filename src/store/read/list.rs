@@ -27,7 +27,8 @@ const IDS_LIKE: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 O
 
 /// The catalogue's row of a conversation.
 ///
-/// If the row is damaged, its texts are shown as far as they are text. [`Store::verify`] reports the damage.
+/// If the row is damaged, its texts are shown as far as they are text. [`Audit::verify`](crate::store::Audit::verify)
+/// reports the damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
     /// Its id.
@@ -66,7 +67,7 @@ pub struct Conversation {
     /// an old format that is no longer written.
     pub foreign_format: Option<String>,
     /// The last link of its hash chain.
-    pub head_hash: Digest,
+    pub chain_head: Digest,
     /// When its payloads were compressed. `None` if they are not.
     pub archived_at: Option<Timestamp>,
 }
@@ -336,7 +337,7 @@ fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
         parent: text(row, 12)?,
         forked_from: text(row, 13)?,
         forked_at: text(row, 14)?,
-        head_hash: hash(row, 15)?,
+        chain_head: hash(row, 15)?,
         is_titled: row.get(16)?,
         archived_at: row.get::<_, Option<i64>>(17)?.map(Timestamp),
         foreign_format: text(row, 18)?,

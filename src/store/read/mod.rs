@@ -3,10 +3,13 @@
 //! A read changes nothing but a subscription's place. The room names `file`, `derived`, `table` and `engine`, and not
 //! `write`.
 
-pub(super) mod breakdown;
-mod correlated;
+// What most callers read comes first: the page of `Store` lists its methods in the order of these lines.
 pub(super) mod events;
 pub(super) mod feed;
+pub(super) mod subscription;
+
+pub(super) mod breakdown;
+mod correlated;
 pub(super) mod heads;
 pub(super) mod history;
 pub(super) mod list;
@@ -17,7 +20,6 @@ pub(super) mod query;
 pub(super) mod ringing;
 pub(super) mod search;
 mod shown;
-pub(super) mod subscription;
 mod tree;
 mod typed;
 pub(super) mod usage;

@@ -88,7 +88,7 @@ impl Store {
         self.catch_up()?;
         let limit = limit.clamp(1, PAGE_MAX);
         let words = marked_words(text);
-        let wanted = self.read(log::head)?.0.cast_signed();
+        let wanted = self.read(log::last_position)?.0.cast_signed();
         let mut may_restart = !self.is_read_only();
         loop {
             // The checkpoint and the index are read in one snapshot: another handle may be rebuilding the index.
@@ -243,7 +243,7 @@ mod tests {
         store.append(&gone, Expected::Any, &texts).unwrap();
         let find = |text: &str| store.search(text, &SearchFilter::default(), 10, &mut |_| {}).unwrap().len();
         assert_eq!((find("common"), find("日本"), find("gone")), (2, 1, 1));
-        store.delete(&gone).unwrap();
+        store.retention().delete(&gone).unwrap();
         assert_eq!((find("common"), find("日本"), find("gone"), find("kept")), (1, 0, 0, 1));
         let rows =
             "SELECT count(*) FROM transcript_search WHERE transcript_search MATCH 'common OR other OR gone'";

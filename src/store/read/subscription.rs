@@ -109,7 +109,7 @@ impl Store {
                     .and_then(|mut statement| statement.execute(params![name, 0, Timestamp::now().0]))
                     .doing(WRITING)?;
                 // Another program may have set the file back: what is appended next must not be passed over.
-                cut(db, log::head(db)?)?;
+                cut(db, log::last_position(db)?)?;
                 let lost = || Error::Corrupt { what: format!("the subscription {name:?} was not stored") };
                 find(db, name)?.ok_or_else(lost)
             })?,
@@ -201,14 +201,14 @@ impl Subscription {
     }
 
     /// Goes on behind `position`, wherever it stood: [`Position::START`] delivers the whole log again, and
-    /// [`Store::head`] only what is appended from now on. Everything up to `position` counts as acknowledged. Other
-    /// handles of the subscription change nothing from then on.
+    /// [`Store::last_position`] only what is appended from now on. Everything up to `position` counts as acknowledged.
+    /// Other handles of the subscription change nothing from then on.
     ///
     /// # Errors
     /// [`Error::Subscription`] if it was deleted; [`Error::StaleSubscription`] as for
     /// [`Subscription::acknowledge_to`]; what writing can meet.
     pub fn move_to(&mut self, position: Position) -> Result<()> {
-        let position = position.min(self.store.head()?);
+        let position = position.min(self.store.last_position()?);
         // The clock may stand still or go back: a new beginning is later than the one before all the same.
         let began_at = Timestamp::now().max(Timestamp(self.began_at.0.saturating_add(1)));
         self.store.write(|db| {
@@ -299,7 +299,7 @@ fn stored(db: &Connection, name: &str) -> Result<Option<Stored>> {
 
 /// A subscription and its place. `None` if it does not exist, or is ahead of the log.
 fn find(db: &Connection, name: &str) -> Result<Option<Stored>> {
-    let head = log::head(db)?;
+    let head = log::last_position(db)?;
     Ok(stored(db, name)?.filter(|found| found.position <= head))
 }
 

@@ -18,9 +18,9 @@ use super::change::ChainEnd;
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
-use crate::store::Store;
 use crate::store::engine::Doing as _;
 use crate::store::options::{Actor, PAGE_MAX};
+use crate::store::{Audit, Retention};
 
 const LAST: &str = "SELECT number, hash FROM admin_act WHERE number = (SELECT max(number) FROM admin_act)";
 const INSERT: &str = "INSERT INTO admin_act (number, at, act, conversation, reason, os_user, host, program, detail, hash) \
@@ -369,7 +369,7 @@ pub(in crate::store) fn verify(db: &Connection) -> Result<Vec<String>> {
     }
 }
 
-impl Store {
+impl Audit<'_> {
     /// Returns the acts of the administrative log after act number `after` (0 for the start), the oldest first.
     ///
     /// Returns at most `limit` acts and never more than [`PAGE_MAX`].
@@ -377,7 +377,7 @@ impl Store {
     /// # Errors
     /// Any error of reading the file.
     pub fn admin_log(&self, after: u64, limit: usize) -> Result<Vec<Act>> {
-        self.read(|db| acts(db, after, limit.clamp(1, PAGE_MAX)))
+        self.store.read(|db| acts(db, after, limit.clamp(1, PAGE_MAX)))
     }
 
     /// Returns what an act removed or changed.
@@ -385,14 +385,16 @@ impl Store {
     /// # Errors
     /// Any error of reading the file.
     pub fn receipts(&self, act: u64) -> Result<Vec<Receipt>> {
-        self.read(|db| receipts(db, act))
+        self.store.read(|db| receipts(db, act))
     }
+}
 
+impl Retention<'_> {
     /// Returns when a conversation with this id was last erased. `None` if none was.
     ///
     /// # Errors
     /// Any error of reading the file.
-    pub fn erased_at(&self, conversation: &ConversationId) -> Result<Option<Timestamp>> {
-        self.read(|db| last(db, conversation.as_str(), ActKind::Erase))
+    pub(crate) fn erased_at(&self, conversation: &ConversationId) -> Result<Option<Timestamp>> {
+        self.store.read(|db| last(db, conversation.as_str(), ActKind::Erase))
     }
 }

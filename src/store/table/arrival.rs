@@ -10,8 +10,8 @@ use super::catalogue;
 use super::change::{self, Subject};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
-use crate::store::Store;
 use crate::store::engine::Doing as _;
+use crate::store::{Maintenance, Store};
 
 const BEGIN: &str = "INSERT INTO arrival (conversation, source, began_at) VALUES (?1, ?2, ?3) \
      ON CONFLICT (conversation) DO UPDATE SET source = excluded.source";
@@ -64,7 +64,9 @@ impl Store {
     pub(crate) fn is_unfinished(&self, conversation: &ConversationId) -> Result<bool> {
         self.read(|db| catalogue::find(db, conversation)?.map_or(Ok(false), |key| is_under_way(db, key)))
     }
+}
 
+impl Maintenance<'_> {
     /// Returns the conversations whose import, or copy from another file, began and did not end.
     ///
     /// The import was interrupted, or another process is doing it right now. The order is that of their creation.
@@ -72,7 +74,7 @@ impl Store {
     /// # Errors
     /// Any error of reading the file.
     pub fn unfinished(&self) -> Result<Vec<Unfinished>> {
-        let rows: Vec<(String, String, i64)> = self.read(|db| {
+        let rows: Vec<(String, String, i64)> = self.store.read(|db| {
             db.prepare_cached(UNFINISHED)
                 .and_then(|mut statement| {
                     statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()

@@ -82,7 +82,7 @@ pub struct BaseState {
 /// Creates the base state of a conversation that has none, and updates the catalogue from it.
 pub(super) fn create(db: &Connection, key: i64, document: &BaseDocument) -> Result<()> {
     insert(db, key, document.as_str())?;
-    let (leaf, empty) = document.head();
+    let (leaf, empty) = document.leaf();
     catalogue::set_head(db, key, leaf.as_deref(), empty)?;
     for field in ["execution_status", "tags", "stats"] {
         if let Some(value) = document.field(field) {
@@ -212,7 +212,7 @@ pub(in crate::store) fn replace(
     })?;
     db.prepare_cached(SET_VERSION).and_then(|mut s| s.execute(params![entry.key, next])).doing(CHANGING)?;
     renew(db, entry.key, document, next)?;
-    let (leaf, empty) = document.head();
+    let (leaf, empty) = document.leaf();
     catalogue::set_head(db, entry.key, leaf.as_deref(), empty)
 }
 
@@ -342,8 +342,8 @@ pub(in crate::store) fn last_change(
 pub(in crate::store) fn load(db: &Connection, key: i64) -> Result<Option<BaseState>> {
     let Some(version) = version(db, key)? else { return Ok(None) };
     let document = document_at(db, key, version.0.cast_signed())?;
-    let (leaf, empty) = catalogue::head(db, key)?;
-    let document = document.with_head(leaf.as_deref(), empty).into_owned();
+    let (leaf, empty) = catalogue::leaf(db, key)?;
+    let document = document.with_leaf(leaf.as_deref(), empty).into_owned();
     Ok(Some(BaseState { version, document }))
 }
 

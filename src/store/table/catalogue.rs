@@ -93,7 +93,7 @@ const FIRST_MESSAGE_CHARS_MAX: usize = 200;
 pub(in crate::store) struct Entry {
     pub key: i64,
     pub event_count: u64,
-    pub head_hash: Digest,
+    pub chain_head: Digest,
     pub leaf: Option<String>,
     pub head_is_empty: bool,
     /// The format of the other program's log, if the conversation is a copy of one.
@@ -132,13 +132,13 @@ impl Entry {
     pub(in crate::store) fn load_to_append(db: &Connection, id: &ConversationId) -> Result<Option<Self>> {
         let Some(entry) = Self::load(db, id)? else { return Ok(None) };
         let (count, hash) = log::end(db, entry.key)?;
-        if (entry.event_count, entry.head_hash) == (count, hash) {
+        if (entry.event_count, entry.chain_head) == (count, hash) {
             return Ok(Some(entry));
         }
         let contradiction = Contradiction {
             conversation: id.clone(),
             catalogue_count: entry.event_count,
-            catalogue_hash: entry.head_hash,
+            catalogue_hash: entry.chain_head,
             log_count: count,
             log_hash: hash,
         };
@@ -187,7 +187,7 @@ impl Entry {
             key: row.get(0)?,
             event_count: row.get::<_, i64>(1)?.cast_unsigned(),
             payload_bytes: row.get(2)?,
-            head_hash: hash(row, 3)?,
+            chain_head: hash(row, 3)?,
             leaf,
             head_is_empty: row.get(5)?,
             status: text(row, 6)?.unwrap_or_default(),
@@ -250,7 +250,7 @@ impl Entry {
             _ => {}
         }
         self.payload_bytes = self.payload_bytes.saturating_add(payload.len() as i64);
-        self.head_hash = hash;
+        self.chain_head = hash;
         if !self.has_base_state {
             let status = self.status.parse().unwrap_or_default();
             let after: ExecutionStatus = effect.apply(status);
@@ -297,7 +297,7 @@ impl Entry {
                 self.key,
                 self.event_count.cast_signed(),
                 self.payload_bytes,
-                self.head_hash.0,
+                self.chain_head.0,
                 self.leaf,
                 self.head_is_empty,
                 self.status,
@@ -321,7 +321,7 @@ impl Entry {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::store) struct Whole {
     pub event_count: u64,
-    pub head_hash: Digest,
+    pub chain_head: Digest,
     columns: Vec<Value>,
 }
 
@@ -340,7 +340,7 @@ pub(in crate::store) fn whole(db: &Connection, key: i64) -> Result<Whole> {
                 let columns = (2..WHOLE_COLUMNS).map(|column| value::any(row, column));
                 let columns = columns.collect::<Result<_, _>>()?;
                 let event_count = row.get::<_, i64>(0)?.cast_unsigned();
-                Ok(Whole { event_count, head_hash: hash(row, 1)?, columns })
+                Ok(Whole { event_count, chain_head: hash(row, 1)?, columns })
             })
         })
         .doing("reading a conversation's row")
@@ -400,7 +400,7 @@ pub(super) fn id(db: &Connection, key: i64) -> Result<String> {
 }
 
 /// Returns the leaf that HEAD is at, and whether HEAD is before all events.
-pub(super) fn head(db: &Connection, key: i64) -> Result<(Option<String>, bool)> {
+pub(super) fn leaf(db: &Connection, key: i64) -> Result<(Option<String>, bool)> {
     db.prepare_cached(HEAD)
         .and_then(|mut statement| statement.query_row([key], |row| Ok((text(row, 0)?, row.get(1)?))))
         .doing("reading HEAD")

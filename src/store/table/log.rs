@@ -163,11 +163,11 @@ pub(in crate::store) fn conversion(
 }
 
 /// Returns the newest position that was ever assigned.
-pub(in crate::store) fn head(db: &Connection) -> Result<Position> {
+pub(in crate::store) fn last_position(db: &Connection) -> Result<Position> {
     let position: Option<i64> = db
         .prepare_cached(HEAD)
         .and_then(|mut s| s.query_row([], |row| row.get(0)))
-        .doing("reading the head")?;
+        .doing("reading the last position")?;
     match position {
         Some(position) => Ok(Position(position.cast_unsigned())),
         None => Err(Error::Corrupt { what: "the row of the table log is missing".into() }),
@@ -435,7 +435,7 @@ pub(in crate::store) fn forbid(db: &Connection) -> Result<()> {
 
 /// Deletes every event of a conversation and makes sure that no position is assigned twice.
 pub(in crate::store) fn delete(db: &Connection, conversation: i64) -> Result<u64> {
-    let head = head(db)?;
+    let head = last_position(db)?;
     db.execute("UPDATE log SET position_floor = max(position_floor, ?1)", [head.0.cast_signed()])
         .doing("deleting events")?;
     let deleted =

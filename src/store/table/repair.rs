@@ -6,7 +6,7 @@ use super::catalogue;
 use super::change::{self, Subject};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
-use crate::store::Store;
+use crate::store::Maintenance;
 use crate::store::engine::Doing as _;
 
 const ADD: &str = "INSERT INTO repair (conversation_id, finding, found, done, event_ids, head_before, head_after, \
@@ -55,14 +55,14 @@ pub struct Repair {
     pub repaired_at: Timestamp,
 }
 
-impl Store {
+impl Maintenance<'_> {
     /// Writes a receipt of a repair that was done elsewhere, for example a rebuilt projection or a continued import.
     ///
     /// # Errors
     /// Any write error.
     pub fn note_repair(&self, conversation: Option<&ConversationId>, why: &Mending) -> Result<Repair> {
         let receipt = blank(conversation, why);
-        self.write(|db| note(db, &receipt))?;
+        self.store.write(|db| note(db, &receipt))?;
         Ok(receipt)
     }
 
@@ -71,7 +71,7 @@ impl Store {
     /// # Errors
     /// Any read error.
     pub fn repairs(&self, conversation: Option<&ConversationId>) -> Result<Vec<Repair>> {
-        self.read(|db| {
+        self.store.read(|db| {
             db.prepare_cached(LIST)
                 .and_then(|mut statement| {
                     let rows = statement.query_map([conversation.map(ConversationId::as_str)], |row| {

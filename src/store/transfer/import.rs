@@ -16,7 +16,7 @@ use crate::store::table::catalogue::{self, Entry};
 use crate::store::table::change::{self, Subject};
 use crate::store::table::origin::{self, Origin, Problem};
 use crate::store::table::{arrival, base_state, log};
-use crate::store::write::append::{self, Head};
+use crate::store::write::append::{self, Leaf};
 use rusqlite::Connection;
 
 use crate::chain::Digest;
@@ -140,7 +140,7 @@ impl Store {
                 catalogue::set_foreign(db, entry.key, format.as_str())?;
                 entry.foreign = Some(format.as_str().to_owned());
             }
-            let mut position = log::head(db)?;
+            let mut position = log::last_position(db)?;
             let mut landings = Vec::with_capacity(arrivals.len());
             for (arrival, effect) in arrivals.iter().zip(effects) {
                 let event = &arrival.event;
@@ -192,7 +192,7 @@ impl Store {
                 catalogue::set_foreign(db, entry.key, format)?;
                 let moved = head.as_ref().filter(|head| entry.leaf.as_deref() != Some(head.as_str()));
                 if let Some(head) = moved {
-                    append::set_head(db, conversation, &entry, &Head::At(head.clone()), now)?;
+                    append::set_leaf(db, conversation, &entry, &Leaf::At(head.clone()), now)?;
                 }
             }
             if let Some(title) = &around.title {

@@ -30,12 +30,12 @@ pub struct Appended {
     pub known: bool,
 }
 
-/// The place that HEAD should have.
+/// The event that HEAD should point to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Head {
-    /// At this event.
+pub enum Leaf {
+    /// This event.
     At(EventId),
-    /// Before all events. The next event starts a tree of its own.
+    /// No event: HEAD is before all events. The next event starts a tree of its own.
     Empty,
 }
 
@@ -48,8 +48,8 @@ pub struct Append {
     pub events: Vec<NewEvent>,
     /// Changes of the base state, made after the events.
     pub base_state: Option<BaseStateChange>,
-    /// The place of HEAD after the events. `None` leaves HEAD at the last event that moves it.
-    pub head: Option<Head>,
+    /// The event that HEAD points to after the events. `None` leaves HEAD at the last event that moves it.
+    pub leaf: Option<Leaf>,
 }
 
 /// An append on its way to the writer, with the values that are computed before the lock is taken.
@@ -103,7 +103,7 @@ pub(super) enum Tried {
 ///
 /// A statement that fails undoes itself, and every error of a single event is found before anything is written.
 fn fails_cleanly(request: &Request) -> bool {
-    request.append.events.len() == 1 && request.append.base_state.is_none() && request.append.head.is_none()
+    request.append.events.len() == 1 && request.append.base_state.is_none() && request.append.leaf.is_none()
 }
 
 impl<'a> Session<'a> {
@@ -177,7 +177,7 @@ impl<'a> Session<'a> {
         }
         let mut position = match self.position {
             Some(position) => position,
-            None => log::head(self.db)?,
+            None => log::last_position(self.db)?,
         };
         let open = self.entries.get_mut(conversation).expect("it was put there just now");
         let mut places = Vec::with_capacity(request.append.events.len());
@@ -206,9 +206,9 @@ impl<'a> Session<'a> {
 
     /// Moves HEAD and changes the base state. Both write to the catalogue themselves.
     fn append_state(&mut self, request: &Request, missing: Missing) -> Result<()> {
-        let head = request.append.head.as_ref().filter(|_| missing.head);
+        let leaf = request.append.leaf.as_ref().filter(|_| missing.leaf);
         let base_state = request.append.base_state.as_ref().filter(|_| missing.base_state);
-        if head.is_none() && base_state.is_none() {
+        if leaf.is_none() && base_state.is_none() {
             return Ok(());
         }
         // The row is written back before these changes, and read again when it is needed next.
@@ -216,8 +216,8 @@ impl<'a> Session<'a> {
         if open.changed {
             open.entry.save(self.db, self.now)?;
         }
-        if let Some(head) = head {
-            set_head(self.db, &request.conversation, &open.entry, head, self.now)?;
+        if let Some(leaf) = leaf {
+            set_leaf(self.db, &request.conversation, &open.entry, leaf, self.now)?;
         }
         if let Some(change) = base_state {
             base_state::change(self.db, &request.conversation, &open.entry, change, self.now)?;
@@ -238,7 +238,7 @@ pub(in crate::store) fn append_event(
 ) -> Result<Appended> {
     let sequence = entry.next();
     let hash =
-        chain::link(conversation.as_str(), sequence.0, event.id().as_str(), event.digest(), entry.head_hash);
+        chain::link(conversation.as_str(), sequence.0, event.id().as_str(), event.digest(), entry.chain_head);
     let next = Position(position.0 + 1);
     let spot = log::Spot { position: next, conversation: entry.key, sequence, recorded_at: now, hash };
     if log::insert(db, &spot, event)? {
@@ -289,17 +289,17 @@ fn check_parent(
 }
 
 /// Moves HEAD without an event and records the move.
-pub(in crate::store) fn set_head(
+pub(in crate::store) fn set_leaf(
     db: &Connection,
     conversation: &ConversationId,
     entry: &Entry,
-    head: &Head,
+    target: &Leaf,
     now: Timestamp,
 ) -> Result<()> {
-    let leaf = match head {
-        Head::At(id) if log::has(db, entry.key, id.as_str())? => Some(id.as_str()),
-        Head::At(id) => return Err(log::not_found(conversation, id.as_str())),
-        Head::Empty => None,
+    let leaf = match target {
+        Leaf::At(id) if log::has(db, entry.key, id.as_str())? => Some(id.as_str()),
+        Leaf::At(id) => return Err(log::not_found(conversation, id.as_str())),
+        Leaf::Empty => None,
     };
     catalogue::set_head(db, entry.key, leaf, leaf.is_none())?;
     base_state::remember_head(db, entry, leaf, now)

@@ -118,7 +118,7 @@ mod tests {
 
     fn append(store: &Store, name: &str, done: impl FnOnce(Result<Vec<Appended>>) + Send + 'static) {
         let events = vec![event(name)];
-        let append = Append { expected: Expected::Any, events, base_state: None, head: None };
+        let append = Append { expected: Expected::Any, events, base_state: None, leaf: None };
         let leads = Arc::clone(store.leads());
         store.append_later(&talk(), append, done, move |lead| leads.hand_over(lead));
     }

@@ -5,19 +5,24 @@ use rusqlite::Connection;
 use super::append::{Append, Request, Session};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::store::Store;
+use crate::store::Maintenance;
 use crate::store::table::catalogue;
 use crate::store::table::repair::{Mending, Repair, blank, note};
 
-impl Store {
+impl Maintenance<'_> {
     /// Repairs a conversation: appends `append` and writes a receipt, both or neither.
     ///
     /// # Errors
-    /// As [`Store::append_all`].
-    pub fn mend(&self, conversation: &ConversationId, append: Append, why: &Mending) -> Result<Repair> {
+    /// As [`Store::append_all`](crate::store::Store::append_all).
+    pub(crate) fn mend(
+        &self,
+        conversation: &ConversationId,
+        append: Append,
+        why: &Mending,
+    ) -> Result<Repair> {
         let event_ids = append.events.iter().map(|event| event.id().to_string()).collect();
         let request = Request::new(conversation.clone(), append);
-        self.write(|db| {
+        self.store.write(|db| {
             let before = head(db, conversation)?;
             let mut session = Session::new(db);
             session.append_or_undo(&request)?;

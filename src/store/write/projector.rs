@@ -11,7 +11,6 @@ use rusqlite::{Connection, ErrorCode};
 use super::writer::Writer;
 use crate::error::{Error, Result};
 use crate::ids::Position;
-use crate::store::Store;
 use crate::store::derived::projection::rebuild::RebuildProgress;
 use crate::store::derived::projection::{self, Look, ProjectionStatus, catalogue, search};
 use crate::store::derived::schema;
@@ -24,6 +23,7 @@ use crate::store::file::signal::Signal;
 use crate::store::options::Options;
 use crate::store::table::log;
 use crate::store::table::repair::{self, Mending, Repair};
+use crate::store::{Maintenance, Store};
 
 /// Projections follow if nothing was appended for this long.
 const QUIET: Duration = Duration::from_millis(100);
@@ -240,8 +240,8 @@ impl Following {
                     let statuses = projection::status(db)?;
                     let slowest =
                         statuses.iter().filter(|status| status.current).min_by_key(|s| s.position.0);
-                    if let Some(ProjectionStatus { position, head, .. }) = slowest {
-                        on_progress(RebuildProgress { position: *position, head: *head });
+                    if let Some(ProjectionStatus { position, last_position, .. }) = slowest {
+                        on_progress(RebuildProgress { position: *position, last_position: *last_position });
                     }
                 }
                 Ok(more)
@@ -285,7 +285,7 @@ impl Store {
     /// Recreates lost and altered derived objects and moves every projection to the head of the log.
     ///
     /// Reads that use projections do this themselves. A read-only store changes nothing: its reads show what the tables
-    /// have, [`Store::projections`] tells how far that is, and a query marks its answer with
+    /// have, [`Maintenance::projections`] tells how far that is, and a query marks its answer with
     /// [`Truncation::Behind`](crate::store::Truncation::Behind).
     ///
     /// # Errors
@@ -311,13 +311,19 @@ impl Store {
 
     /// Returns how far the derived tables have read the log, if they lag and cannot catch up because this store is
     /// read-only. If they have read it and only some of their rows are out of date, that is the whole log.
-    pub(crate) fn behind(&self) -> Result<Option<RebuildProgress>> {
+    ///
+    /// # Errors
+    /// Any read error.
+    pub fn behind(&self) -> Result<Option<RebuildProgress>> {
         self.lagging(projection::lags, projection::reached)
     }
 
     /// Returns how far the search index has read the log, if it is in use, lags, and cannot catch up because this store
     /// is read-only.
-    pub(crate) fn index_behind(&self) -> Result<Option<RebuildProgress>> {
+    ///
+    /// # Errors
+    /// Any read error.
+    pub fn index_behind(&self) -> Result<Option<RebuildProgress>> {
         self.lagging(search::lags, |db| Ok(search::checkpoint(db)?.unwrap_or(0)))
     }
 
@@ -334,46 +340,8 @@ impl Store {
                 return Ok(None);
             }
             let position = Position(reached(db)?.cast_unsigned());
-            Ok(Some(RebuildProgress { position, head: log::head(db)? }))
+            Ok(Some(RebuildProgress { position, last_position: log::last_position(db)? }))
         })
-    }
-
-    /// Sets the callback for the progress of a long catch-up. It is called after each step of a catch-up that takes
-    /// several steps. Only the first call sets it.
-    pub fn tell_loading(&self, on_progress: impl Fn(RebuildProgress) + Send + Sync + 'static) {
-        if let Some(following) = &self.0.following {
-            let _ = following.on_progress.set(Box::new(on_progress));
-        }
-    }
-
-    /// Returns the derived tables, indexes and views that were recreated since the file was opened here, in words.
-    ///
-    /// They were missing or altered.
-    #[must_use]
-    pub fn made_again(&self) -> Vec<String> {
-        let Some(following) = &self.0.following else { return Vec::new() };
-        following.recreated.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Returns how far each projection has read.
-    ///
-    /// # Errors
-    /// Any read error.
-    pub fn projections(&self) -> Result<Vec<ProjectionStatus>> {
-        self.snapshot(projection::status)
-    }
-
-    /// Rebuilds projections from the log: those called `names`, or all if `names` is empty.
-    ///
-    /// First, missing and altered derived objects are recreated. Then the log is read into temporary tables. The
-    /// present tables stay in use until the new ones have passed their check and are swapped in. Only the search index
-    /// is rebuilt in place. Of the projection `catalogue`, only the rows that differ from the log are rebuilt, each
-    /// with a receipt.
-    ///
-    /// # Errors
-    /// [`Error::UnknownProjection`] if a name is unknown, and any write error.
-    pub fn rebuild(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
-        Span::rebuild(names.len()).ended(self.rebuild_named(names, progress), |_, _| {})
     }
 
     fn rebuild_named(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
@@ -393,7 +361,8 @@ impl Store {
         let tables: Vec<&str> =
             known.iter().copied().filter(|name| is_wanted(name) && !special.contains(name)).collect();
         if !tables.is_empty() {
-            self.rebuild_tables(&tables, progress)
+            self.maintenance()
+                .rebuild_tables(&tables, progress)
                 .map_err(|error| naming_strangers(error, || self.read(schema::strangers)))?;
         }
         let index_in_use = self.read(search::was_used)?;
@@ -402,41 +371,9 @@ impl Store {
             self.index(progress)?;
         }
         if is_wanted(&catalogue::NAME) {
-            self.remake_catalogues(progress)?;
+            self.maintenance().remake_catalogues(progress)?;
         }
         Ok(())
-    }
-
-    /// Recreates guards that another program removed or changed, and writes a receipt. `None` if all guards are
-    /// unchanged.
-    ///
-    /// # Errors
-    /// Any write error.
-    pub fn mend_guards(&self, why: &Mending) -> Result<Option<Repair>> {
-        self.write(|db| {
-            if schema::mend_guards(db)?.is_empty() {
-                return Ok(None);
-            }
-            let receipt = repair::blank(None, why);
-            repair::note(db, &receipt)?;
-            Ok(Some(receipt))
-        })
-    }
-
-    fn rebuild_tables(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
-        let patience = self.0.options.busy_timeout;
-        let writer = self.writer()?;
-        match writer.place() {
-            // A database in memory can have only one writing connection, so the writer does the work.
-            Place::Memory(_) => {
-                writer.maintain(|db| projection::rebuild::rebuild(db, names, patience, progress))
-            }
-            place @ Place::File(_) => {
-                let options = Options { create: false, ..self.0.options.clone() };
-                let db = database::open_writer(place, &options)?;
-                projection::rebuild::rebuild(&db, names, patience, progress)
-            }
-        }
     }
 
     /// Moves the search index to the head of the log. Starts the index if it is not in use yet.
@@ -450,8 +387,8 @@ impl Store {
                 let more = search::step(&write)?;
                 write.commit()?;
                 let position = search::checkpoint(db)?.unwrap_or(0).cast_unsigned();
-                let head = log::head(db)?;
-                Ok((more, RebuildProgress { position: Position(position), head }))
+                let last_position = log::last_position(db)?;
+                Ok((more, RebuildProgress { position: Position(position), last_position }))
             });
             let (more, seen) =
                 stepped.map_err(|error| naming_strangers(error, || writer.maintain(schema::strangers)))?;
@@ -461,6 +398,78 @@ impl Store {
                     following.search_is_lost.store(false, Ordering::Relaxed);
                 }
                 return Ok(());
+            }
+        }
+    }
+}
+
+impl Maintenance<'_> {
+    /// Sets the callback for the progress of a long catch-up. It is called after each step of a catch-up that takes
+    /// several steps. Only the first call sets it.
+    pub fn tell_loading(&self, on_progress: impl Fn(RebuildProgress) + Send + Sync + 'static) {
+        if let Some(following) = &self.store.0.following {
+            let _ = following.on_progress.set(Box::new(on_progress));
+        }
+    }
+
+    /// Returns the derived tables, indexes and views that were recreated since the file was opened here, in words.
+    ///
+    /// They were missing or altered.
+    #[must_use]
+    pub fn made_again(&self) -> Vec<String> {
+        let Some(following) = &self.store.0.following else { return Vec::new() };
+        following.recreated.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns how far each projection has read.
+    ///
+    /// # Errors
+    /// Any read error.
+    pub fn projections(&self) -> Result<Vec<ProjectionStatus>> {
+        self.store.snapshot(projection::status)
+    }
+
+    /// Rebuilds projections from the log: those called `names`, or all if `names` is empty.
+    ///
+    /// First, missing and altered derived objects are recreated. Then the log is read into temporary tables. The
+    /// present tables stay in use until the new ones have passed their check and are swapped in. Only the search index
+    /// is rebuilt in place. Of the projection `catalogue`, only the rows that differ from the log are rebuilt, each
+    /// with a receipt.
+    ///
+    /// # Errors
+    /// [`Error::UnknownProjection`] if a name is unknown, and any write error.
+    pub fn rebuild(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
+        Span::rebuild(names.len()).ended(self.store.rebuild_named(names, progress), |_, _| {})
+    }
+
+    /// Recreates guards that another program removed or changed, and writes a receipt. `None` if all guards are
+    /// unchanged.
+    ///
+    /// # Errors
+    /// Any write error.
+    pub(crate) fn mend_guards(&self, why: &Mending) -> Result<Option<Repair>> {
+        self.store.write(|db| {
+            if schema::mend_guards(db)?.is_empty() {
+                return Ok(None);
+            }
+            let receipt = repair::blank(None, why);
+            repair::note(db, &receipt)?;
+            Ok(Some(receipt))
+        })
+    }
+
+    fn rebuild_tables(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
+        let patience = self.store.0.options.busy_timeout;
+        let writer = self.store.writer()?;
+        match writer.place() {
+            // A database in memory can have only one writing connection, so the writer does the work.
+            Place::Memory(_) => {
+                writer.maintain(|db| projection::rebuild::rebuild(db, names, patience, progress))
+            }
+            place @ Place::File(_) => {
+                let options = Options { create: false, ..self.store.0.options.clone() };
+                let db = database::open_writer(place, &options)?;
+                projection::rebuild::rebuild(&db, names, patience, progress)
             }
         }
     }

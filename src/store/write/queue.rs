@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn without_a_new_thread_the_first_waiting_caller_leads_and_the_jobs_before_it_are_answered() {
         let request = || {
-            let append = Append { expected: Expected::Any, events: Vec::new(), base_state: None, head: None };
+            let append = Append { expected: Expected::Any, events: Vec::new(), base_state: None, leaf: None };
             Request::new(ConversationId::new("talk").unwrap(), append)
         };
         let later = || Arc::new(Job::later(request(), Box::new(|_| ()), Box::new(drop)));

@@ -6,7 +6,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::append::{Append, Appended, Head};
+use super::append::{Append, Appended, Leaf};
 use crate::error::Result;
 use crate::ids::Sequence;
 use crate::json::Raw;
@@ -27,7 +27,7 @@ pub(super) struct Missing {
     /// The change of the base state.
     pub base_state: bool,
     /// The move of HEAD.
-    pub head: bool,
+    pub leaf: bool,
 }
 
 /// Returns the places of all events of `append` if it was made before: each event is in the log with the same bytes,
@@ -42,7 +42,7 @@ pub(super) fn made_before(db: &Connection, entry: &Entry, append: &Append) -> Re
             _ => return Ok(None),
         }
     }
-    let nothing = Missing { base_state: false, head: false };
+    let nothing = Missing { base_state: false, leaf: false };
     let was_made = !places.is_empty() && missing(db, entry, append, &places)? == nothing;
     Ok(was_made.then_some(places))
 }
@@ -54,7 +54,7 @@ pub(super) fn missing(
     append: &Append,
     places: &[Appended],
 ) -> Result<Missing> {
-    let mut missing = Missing { base_state: append.base_state.is_some(), head: append.head.is_some() };
+    let mut missing = Missing { base_state: append.base_state.is_some(), leaf: append.leaf.is_some() };
     let is_retry = places.iter().all(|place| place.known);
     let Some(last) = places.iter().map(|place| place.sequence).max().filter(|_| is_retry) else {
         return Ok(missing);
@@ -62,8 +62,8 @@ pub(super) fn missing(
     if let Some(change) = &append.base_state {
         missing.base_state = !was_changed(db, entry, change, last)? && !is_current(db, entry, change)?;
     }
-    if let Some(head) = &append.head {
-        missing.head = !was_moved(db, entry, head, last)?;
+    if let Some(leaf) = &append.leaf {
+        missing.leaf = !was_moved(db, entry, leaf, last)?;
     }
     Ok(missing)
 }
@@ -107,10 +107,10 @@ fn is_current(db: &Connection, entry: &Entry, change: &BaseStateChange) -> Resul
 }
 
 /// Returns whether HEAD was moved there after the event at `behind`, or is there now.
-fn was_moved(db: &Connection, entry: &Entry, head: &Head, behind: Sequence) -> Result<bool> {
-    let leaf = match head {
-        Head::At(id) => Some(id.as_str()),
-        Head::Empty => None,
+fn was_moved(db: &Connection, entry: &Entry, target: &Leaf, behind: Sequence) -> Result<bool> {
+    let leaf = match target {
+        Leaf::At(id) => Some(id.as_str()),
+        Leaf::Empty => None,
     };
     if (entry.leaf.as_deref(), entry.head_is_empty) == (leaf, leaf.is_none()) {
         return Ok(true);

@@ -454,7 +454,7 @@ mod tests {
 
     fn append(name: &str) -> Append {
         let event = NewEvent::parse(format!(r#"{{"id":"{name}","kind":"PauseEvent"}}"#)).expect("an event");
-        Append { expected: Expected::Any, events: vec![event], base_state: None, head: None }
+        Append { expected: Expected::Any, events: vec![event], base_state: None, leaf: None }
     }
 
     #[test]
@@ -490,7 +490,7 @@ mod tests {
         }
         assert_eq!(answers, 2 * EACH);
         assert_eq!(store.conversation(&id).expect("it is there").event_count, 4 * EACH as u64);
-        assert!(store.counts().commits <= store.counts().appends);
+        assert!(store.maintenance().counts().commits <= store.maintenance().counts().appends);
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub fn assert_error<T: Debug>(result: Result<T, Error>, expected: &Error) {
 /// Asserts that `verify` finds nothing in the whole file.
 #[track_caller]
 pub fn assert_sound(store: &Store) {
-    let seen = store.verify(None, &mut |_| ()).unwrap();
+    let seen = store.audit().verify(None, &mut |_| ()).unwrap();
     assert_eq!(seen.findings, []);
 }
 

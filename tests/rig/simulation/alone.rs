@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use annals::store::{BackupFolder, Durability, Moment};
+use annals::store::{Backup, BackupFolder, Durability, Moment};
 use annals::transfer::{Copier, CopyOptions, CopyStatus};
 use annals::{Options, Position, Store};
 use tempfile::TempDir;
@@ -95,9 +95,9 @@ impl Run {
 
     fn back_up(&mut self, which: usize) -> Checked {
         let store = &self.handles[which];
-        store.back_up_to_file(self.path("copy.db")).map_err(failed("backing up to a file"))?;
+        store.backup().to_file(self.path("copy.db")).map_err(failed("backing up to a file"))?;
         let how = BackupFolder { full: self.random.below(8) == 0, keep: Some(2) };
-        store.back_up_to_folder(self.path("parts"), how).map_err(failed("backing up to a folder"))?;
+        store.backup().to_folder(self.path("parts"), how).map_err(failed("backing up to a folder"))?;
         self.saved = Some(self.file.clone());
         Ok(())
     }
@@ -109,7 +109,7 @@ impl Run {
             .then_some(operation.seed % (2 * saved.head + 2))
             .filter(|at| (1..=saved.head).contains(at));
         let moment = at.map_or(Moment::Newest, |at| Moment::Position(Position(at)));
-        let restored = Store::restore(self.path(from), self.path(to), &moment.into(), &mut |_| ())
+        let restored = Backup::restore(self.path(from), self.path(to), &moment.into(), &mut |_| ())
             .map_err(failed("restoring"))?;
         same("what is found in a restored file", restored.verification.findings, Vec::new())?;
         let store = self.open(to)?;
@@ -183,7 +183,7 @@ impl Run {
         let store = &self.handles[0];
         search(store, &self.file, WORDS[0], None)?;
         sound(store)?;
-        store.rebuild(&[], &mut |_| ()).map_err(failed("rebuilding"))?;
+        store.maintenance().rebuild(&[], &mut |_| ()).map_err(failed("rebuilding"))?;
         compare(store, &self.file, PREFIX)?;
         if let Some((target, _)) = &self.other {
             sound(target).map_err(|what| format!("in the other file: {what}"))?;

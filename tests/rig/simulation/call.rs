@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 
-use annals::store::{Append, Appended, BaseStateChange, Head, PruneRules, Redaction};
+use annals::store::{Append, Appended, BaseStateChange, Leaf, PruneRules, Redaction};
 use annals::{ConversationId, Error, EventId, Store};
 
 /// One call with all its arguments.
@@ -17,9 +17,9 @@ pub enum Call {
         talk: String,
         change: BaseStateChange,
     },
-    SetHead {
+    SetLeaf {
         talk: String,
-        head: Head,
+        leaf: Leaf,
     },
     SetTitle {
         talk: String,
@@ -131,7 +131,7 @@ pub fn perform(store: &Store, call: &Call, positions: bool) -> Result<Answer, Er
         Call::SaveState { talk, change } => {
             store.save_base_state(&id(talk), change.clone()).map(|version| Answer::Version(version.0))
         }
-        Call::SetHead { talk, head } => store.set_head(&id(talk), head.clone()).map(done),
+        Call::SetLeaf { talk, leaf } => store.set_leaf(&id(talk), leaf.clone()).map(done),
         Call::SetTitle { talk, title } => store.set_title(&id(talk), title.as_deref()).map(done),
         Call::Attach { talk, path, content } => store.attach(&id(talk), path, content).map(done),
         Call::SetFork { talk, from, at } => {
@@ -139,27 +139,30 @@ pub fn perform(store: &Store, call: &Call, positions: bool) -> Result<Answer, Er
             store.set_fork(&id(talk), &id(from), at.as_ref()).map(done)
         }
         Call::SetParent { talk, parent } => store.set_parent(&id(talk), &id(parent)).map(done),
-        Call::Delete { talk } => store.delete(&id(talk)).map(Answer::Count),
-        Call::Erase { talk } => store.erase(&id(talk), "a test").map(|erasure| Answer::Count(erasure.events)),
+        Call::Delete { talk } => store.retention().delete(&id(talk)).map(Answer::Count),
+        Call::Erase { talk } => {
+            store.retention().erase(&id(talk), "a test").map(|erasure| Answer::Count(erasure.events))
+        }
         Call::Redact { talk, event } => {
             let event = EventId::new(event).unwrap();
             store
+                .retention()
                 .redact(&id(talk), Redaction::Event(&event), "a test")
                 .map(|report| Answer::Count(report.events))
         }
-        Call::Prune { rules } => store.prune(rules, None, &mut |_| ()).map(|plan| {
+        Call::Prune { rules } => store.retention().prune(rules, None, &mut |_| ()).map(|plan| {
             let mut gone: Vec<String> = plan.pruned.iter().map(|one| one.id.to_string()).collect();
             gone.sort();
             Answer::Gone(gone)
         }),
         Call::Archive { talks } => {
             let ids: Vec<ConversationId> = talks.iter().map(|talk| id(talk)).collect();
-            store.archive(&ids, None, &mut |_| ()).map(|report| Answer::Count(report.events))
+            store.retention().archive(&ids, None, &mut |_| ()).map(|report| Answer::Count(report.events))
         }
-        Call::Unarchive { talk } => store.unarchive(&id(talk), None).map(Answer::Count),
-        Call::Rebuild => store.rebuild(&[], &mut |_| ()).map(done),
-        Call::Vacuum => store.vacuum().map(done),
-        Call::EmptyLog => store.empty_log().map(done),
+        Call::Unarchive { talk } => store.retention().unarchive(&id(talk), None).map(Answer::Count),
+        Call::Rebuild => store.maintenance().rebuild(&[], &mut |_| ()).map(done),
+        Call::Vacuum => store.maintenance().vacuum().map(done),
+        Call::EmptyLog => store.maintenance().empty_log().map(done),
         Call::CatchUp => store.catch_up().map(done),
         other => panic!("{other:?} is not a call on a single store"),
     }

@@ -43,7 +43,7 @@ pub fn compare(store: &Store, file: &File, prefix: &str) -> Checked {
         compare_talk(store, name, talk, file.is_alone).map_err(|what| format!("{name}: {what}"))?;
     }
     if file.is_alone {
-        same("the head", store.head().map_err(failed("the head"))?.0, file.head)?;
+        same("the head", store.last_position().map_err(failed("the head"))?.0, file.head)?;
         let figures = store.statistics().map_err(failed("counting"))?;
         let events: usize = file.talks.values().map(|talk| talk.events.len()).sum();
         same("the counts", (figures.conversations, figures.events), (names.len() as u64, events as u64))?;
@@ -142,7 +142,7 @@ fn compare_row(store: &Store, name: &str, talk: &Talk, stored: &[StoredEvent], s
         talk.fork.clone().map_or((None, None), |(from, at)| (Some(from), at)),
     )?;
     same("archived", row.archived_at.is_some(), talk.archived.is_some())?;
-    let archived = store.archived(&id(name)).map_err(failed("what is archived"))?;
+    let archived = store.retention().archived(&id(name)).map_err(failed("what is archived"))?;
     same("archived events", archived.events, talk.archived.unwrap_or(0) as u64)?;
     let time = |event: Option<&Event>| event.and_then(|event| event.event.envelope().timestamp.clone());
     let (first, last) = (time(talk.events.first()), time(talk.events.last()));
@@ -171,7 +171,7 @@ fn compare_state(store: &Store, name: &str, talk: &Talk) -> Checked {
         return same("whether there is a base state", present.is_some(), talk.state.is_some());
     };
     same("the version", present.version.0, state.version)?;
-    same("HEAD in the base state", present.document.head(), (talk.leaf.clone(), talk.head_is_empty))?;
+    same("HEAD in the base state", present.document.leaf(), (talk.leaf.clone(), talk.head_is_empty))?;
     same("the base state", read_fields(present.document.as_str())?, fields(&state.fields))?;
     for length in 0..=talk.events.len() {
         // A change after `length` events belongs to the state as of sequence `length - 1`.
@@ -290,9 +290,9 @@ pub fn search(store: &Store, file: &File, word: &str, talk: Option<&String>) -> 
 
 /// Checks that the whole file is sound, and that its projections match the log.
 pub fn sound(store: &Store) -> Checked {
-    let seen = store.verify(None, &mut |_| ()).map_err(failed("verifying"))?;
+    let seen = store.audit().verify(None, &mut |_| ()).map_err(failed("verifying"))?;
     same("what verifying finds", seen.findings, Vec::new())?;
-    let seen = store.verify_projections(&mut |_| ()).map_err(failed("verifying projections"))?;
+    let seen = store.audit().verify_projections(&mut |_| ()).map_err(failed("verifying projections"))?;
     same("what verifying projections finds", seen.findings, Vec::new())?;
-    same("the structure", store.check_structure().map_err(failed("the structure"))?, Vec::new())
+    same("the structure", store.maintenance().check_structure().map_err(failed("the structure"))?, Vec::new())
 }

@@ -1,7 +1,7 @@
 //! Decides the next call from a random number and from what the model holds, so that a seed decides everything.
 
 use annals::state::base::FieldChange;
-use annals::store::{Append, BaseStateChange, Head, PruneRules};
+use annals::store::{Append, BaseStateChange, Leaf, PruneRules};
 use annals::{EventId, Expected, NewEvent, Timestamp, Version};
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ impl<'a> Decision<'a> {
             46..52 => Call::SaveState { talk: self.talk(), change: self.change() },
             52..56 => {
                 let talk = self.talk();
-                Call::SetHead { head: self.head(&talk), talk }
+                Call::SetLeaf { leaf: self.leaf(&talk), talk }
             }
             56..59 => {
                 let title = format!("title {}", pick(self.random, &WORDS));
@@ -142,19 +142,19 @@ impl<'a> Decision<'a> {
             _ => Expected::Exact(self.random.below(length + 3)),
         };
         let base_state = (self.random.below(6) == 0).then(|| self.change());
-        let head = (self.random.below(9) == 0).then(|| self.head(&talk));
-        let mut append = Append { expected, events, base_state, head };
-        if append.head.is_some() && self.random.below(2) == 0 {
+        let leaf = (self.random.below(9) == 0).then(|| self.leaf(&talk));
+        let mut append = Append { expected, events, base_state, leaf };
+        if append.leaf.is_some() && self.random.below(2) == 0 {
             // HEAD moves to the last event of the same batch, if there is one.
-            let last = append.events.last().map(|last| Head::At(last.id().clone()));
-            append.head = last.or(append.head);
+            let last = append.events.last().map(|last| Leaf::At(last.id().clone()));
+            append.leaf = last.or(append.leaf);
         }
         let is_known = |event: &NewEvent| {
             self.known(&talk).is_some_and(|talk| talk.place(event.id().as_str()).is_some())
         };
         if !append.events.is_empty() && append.events.iter().all(is_known) {
             // The tests of appending cover a retry that comes with a base state or a HEAD.
-            (append.base_state, append.head) = (None, None);
+            (append.base_state, append.leaf) = (None, None);
         }
         Call::Append { talk, append, later: self.random.below(5) == 0 }
     }
@@ -189,13 +189,13 @@ impl<'a> Decision<'a> {
         payload::event(self.random, &id, number, parent.as_deref(), &around)
     }
 
-    fn head(&mut self, talk: &str) -> Head {
+    fn leaf(&mut self, talk: &str) -> Leaf {
         let known = self.known(talk).map_or(&[][..], |talk| &talk.events);
         match self.random.below(10) {
-            0..2 => Head::Empty,
-            2 => Head::At(EventId::new("nowhere").unwrap()),
-            _ if known.is_empty() => Head::Empty,
-            _ => Head::At(EventId::new(pick(self.random, known).id()).unwrap()),
+            0..2 => Leaf::Empty,
+            2 => Leaf::At(EventId::new("nowhere").unwrap()),
+            _ if known.is_empty() => Leaf::Empty,
+            _ => Leaf::At(EventId::new(pick(self.random, known).id()).unwrap()),
         }
     }
 
@@ -234,7 +234,7 @@ impl<'a> Decision<'a> {
         let events = self.known(&from).map_or(&[][..], |from| &from.events);
         let count = self.random.below(events.len() as u64 + 1) as usize;
         let events = events[..count].iter().map(|event| event.event.clone()).collect();
-        let append = Append { expected: Expected::Any, events, base_state: None, head: None };
+        let append = Append { expected: Expected::Any, events, base_state: None, leaf: None };
         Call::Append { talk, append, later: false }
     }
 

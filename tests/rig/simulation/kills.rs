@@ -156,7 +156,7 @@ pub fn live(role: &Role) {
 fn act(actor: Actor, seed: u64, mut store: Store, done: &[Done], path: &Path) -> Checked {
     let (scope, thread) = (actor.scope(), actor.thread);
     let mut file = actor.model(seed, done);
-    let mut reader = Reader::at(&store, store.head().map_err(failed("the head"))?.0);
+    let mut reader = Reader::at(&store, store.last_position().map_err(failed("the head"))?.0);
     reader.skip_to_end(&file);
     for operation in actor.operations(seed, done.len() as u64) {
         let number = operation.number;
@@ -254,7 +254,7 @@ impl Life {
         match round + 1 == ROUNDS {
             true => sound(&store),
             false => {
-                let seen = store.verify(None, &mut |_| ()).map_err(failed("verifying"))?;
+                let seen = store.audit().verify(None, &mut |_| ()).map_err(failed("verifying"))?;
                 same("the findings of verify", seen.findings, Vec::new())
             }
         }

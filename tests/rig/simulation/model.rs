@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use annals::state::base::FieldChange;
-use annals::store::{Append, BaseStateChange, Head};
+use annals::store::{Append, BaseStateChange, Leaf};
 use annals::{Error, EventId, Expected, NewEvent, Version};
 use serde_json::Value;
 
@@ -188,7 +188,7 @@ impl File {
                 }
                 return answer;
             }
-            Call::SetHead { talk, head } => set_head(self.talk(talk)?, talk, head)?,
+            Call::SetLeaf { talk, leaf } => set_leaf(self.talk(talk)?, talk, leaf)?,
             Call::SaveState { talk, change } => {
                 let known = self.talk(talk)?;
                 let before = known.clone();
@@ -336,8 +336,8 @@ impl File {
                 }
             }
         }
-        if let Some(head) = &append.head {
-            set_head(known, talk, head)?;
+        if let Some(leaf) = &append.leaf {
+            set_leaf(known, talk, leaf)?;
         }
         if let Some(change) = &append.base_state {
             known.change(talk, change)?;
@@ -354,13 +354,13 @@ fn known_place(talk: &Talk, event: &NewEvent) -> Option<(u64, u64, bool)> {
     Some((place as u64, known.position, known.event.payload() == event.payload()))
 }
 
-fn set_head(known: &mut Talk, talk: &str, head: &Head) -> Result<(), String> {
-    let leaf = match head {
-        Head::At(event) if known.place(event.as_str()).is_none() => {
+fn set_leaf(known: &mut Talk, talk: &str, target: &Leaf) -> Result<(), String> {
+    let leaf = match target {
+        Leaf::At(event) if known.place(event.as_str()).is_none() => {
             return Err(unknown_event(talk, event.as_str()));
         }
-        Head::At(event) => Some(event.to_string()),
-        Head::Empty => None,
+        Leaf::At(event) => Some(event.to_string()),
+        Leaf::Empty => None,
     };
     known.head_is_empty = leaf.is_none();
     known.leaf = leaf;

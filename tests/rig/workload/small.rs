@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 
 use annals::redact::Finder;
 use annals::state::base::FieldChange;
-use annals::store::{Append, BackupFolder, BaseStateChange, Durability, Head, Moment, Redaction};
+use annals::store::{Append, Backup, BackupFolder, BaseStateChange, Durability, Leaf, Moment, Redaction};
 use annals::transfer::{ImportStatus, Importer};
-use annals::{Error, EventId, Expected, NewEvent, Options, Sequence, Store};
+use annals::{Error, EventId, Expected, NewEvent, Options, Sequence};
 
 use super::{DATABASE, PLAIN, Stage, Step, Workload, command, id, open, printed, said};
 use crate::facts::{facts, still};
@@ -91,7 +91,7 @@ fn old(folder: &Path) {
 fn with_copy(folder: &Path) {
     furnish(folder);
     let store = open(folder);
-    store.back_up_to_file(folder.join("copy.db")).expect("backed up");
+    store.backup().to_file(folder.join("copy.db")).expect("backed up");
     store.append(&id("talk"), Expected::Any, &[said("new", "since the copy")]).expect("appended");
     store.catch_up().expect("caught up");
 }
@@ -100,9 +100,9 @@ fn with_copy(folder: &Path) {
 fn with_backups(folder: &Path) {
     furnish(folder);
     let store = open(folder);
-    store.back_up_to_folder(folder.join("kept"), BackupFolder::default()).expect("backed up");
+    store.backup().to_folder(folder.join("kept"), BackupFolder::default()).expect("backed up");
     store.append(&id("talk"), Expected::Any, &[said("new", "since the copy")]).expect("appended");
-    store.back_up_to_folder(folder.join("kept"), BackupFolder::default()).expect("backed up");
+    store.backup().to_folder(folder.join("kept"), BackupFolder::default()).expect("backed up");
 }
 
 fn set(field: &str, value: &str) -> FieldChange {
@@ -147,8 +147,8 @@ fn read(stage: &Stage<'_>) -> Result<(), Error> {
         format!("{:?}", store.count_kinds(&talk)?),
         format!("{:?}", store.read_attachment(&talk, "notes/b.txt", &mut Vec::new())?),
         format!("{:?}", store.base_state_at(&talk, Sequence(3))?),
-        format!("{:?}", store.verify(None, &mut |_| ())?),
-        format!("{:?}", store.verify_projections(&mut |_| ())?),
+        format!("{:?}", store.audit().verify(None, &mut |_| ())?),
+        format!("{:?}", store.audit().verify_projections(&mut |_| ())?),
     ];
     let answers = answers.join("\n");
     assert_eq!(&answers, FIRST.get_or_init(|| answers.clone()), "a wrong answer");
@@ -160,9 +160,9 @@ const BATCH: &[Step] = &[
     ("fifty", |stage| append(stage, "new", "fifty", 50)),
     ("all", |stage| {
         let events = vec![said("x", "with a state"), said("y", "and HEAD")];
-        let head = Some(Head::At(EventId::new("x")?));
+        let leaf = Some(Leaf::At(EventId::new("x")?));
         let base_state = Some(change("execution_status", "\"finished\""));
-        let append = Append { expected: Expected::Exact(6), events, base_state, head };
+        let append = Append { expected: Expected::Exact(6), events, base_state, leaf };
         stage.store.append_all(&id("other"), append).map(drop)
     }),
 ];
@@ -170,7 +170,7 @@ const BATCH: &[Step] = &[
 const STATE: &[Step] = &[
     ("save", |stage| stage.store.save_base_state(&id("talk"), change("number", "1")).map(drop)),
     ("first", |stage| stage.store.save_base_state(&id("other"), change("number", "2")).map(drop)),
-    ("head", |stage| stage.store.set_head(&id("talk"), Head::At(EventId::new("c1")?))),
+    ("head", |stage| stage.store.set_leaf(&id("talk"), Leaf::At(EventId::new("c1")?))),
     ("title", |stage| stage.store.set_title(&id("talk"), Some("A title"))),
     ("attach", |stage| stage.store.attach(&id("talk"), "notes/c.txt", &[9; 20_000])),
     ("fork", |stage| stage.store.set_fork(&id("other"), &id("talk"), None)),
@@ -199,36 +199,38 @@ const REDACT: &[Step] = &[
     ("search", |stage| search(stage, "word")),
     ("event", |stage| {
         let event = EventId::new("a1")?;
-        stage.store.redact(&id("talk"), Redaction::Event(&event), "a test").map(drop)
+        stage.store.retention().redact(&id("talk"), Redaction::Event(&event), "a test").map(drop)
     }),
     ("matches", |stage| {
         let finder = Finder::expression("hunter[0-9]")?;
         let redaction = Redaction::Matches { finder: &finder, values: &[], own: false };
-        stage.store.redact(&id("talk"), redaction, "a test").map(drop)
+        stage.store.retention().redact(&id("talk"), redaction, "a test").map(drop)
     }),
 ];
 
 const ERASE: &[Step] = &[
-    ("erase", |stage| stage.store.erase(&id("talk"), "a test").map(drop)),
+    ("erase", |stage| stage.store.retention().erase(&id("talk"), "a test").map(drop)),
     ("on", |stage| append(stage, "other", "on", 2)),
 ];
 
 const DELETE: &[Step] = &[
-    ("delete", |stage| stage.store.delete(&id("talk")).map(drop)),
+    ("delete", |stage| stage.store.retention().delete(&id("talk")).map(drop)),
     ("again", |stage| append(stage, "talk", "again", 2)),
-    ("third", |stage| stage.store.delete(&id("third")).map(drop)),
+    ("third", |stage| stage.store.retention().delete(&id("third")).map(drop)),
 ];
 
 const ARCHIVE: &[Step] = &[
-    ("archive", |stage| stage.store.archive(&[id("talk"), id("other")], None, &mut |_| ()).map(drop)),
+    ("archive", |stage| {
+        stage.store.retention().archive(&[id("talk"), id("other")], None, &mut |_| ()).map(drop)
+    }),
     ("more", |stage| append(stage, "talk", "more", 2)),
-    ("anew", |stage| stage.store.archive(&[id("talk")], Some("grown"), &mut |_| ()).map(drop)),
-    ("unarchive", |stage| stage.store.unarchive(&id("talk"), None).map(drop)),
+    ("anew", |stage| stage.store.retention().archive(&[id("talk")], Some("grown"), &mut |_| ()).map(drop)),
+    ("unarchive", |stage| stage.store.retention().unarchive(&id("talk"), None).map(drop)),
 ];
 
 const VACUUM: &[Step] = &[
-    ("delete", |stage| stage.store.delete(&id("other")).map(drop)),
-    ("vacuum", |stage| stage.store.vacuum().map(drop)),
+    ("delete", |stage| stage.store.retention().delete(&id("other")).map(drop)),
+    ("vacuum", |stage| stage.store.maintenance().vacuum().map(drop)),
     ("on", |stage| append(stage, "talk", "on", 1)),
 ];
 
@@ -240,7 +242,7 @@ const CHECKPOINT: &[Step] = &[
     ("three", |stage| append(stage, "other", "three", 2)),
     ("restart", |stage| checkpoint(stage, "RESTART")),
     ("four", |stage| append(stage, "talk", "four", 1)),
-    ("empty", |stage| stage.store.empty_log().map(drop)),
+    ("empty", |stage| stage.store.maintenance().empty_log().map(drop)),
     ("five", |stage| append(stage, "talk", "five", 1)),
 ];
 
@@ -254,7 +256,7 @@ fn checkpoint(stage: &Stage<'_>, how: &str) -> Result<(), Error> {
 
 const REBUILD: &[Step] = &[
     ("more", |stage| append(stage, "talk", "more", 3)),
-    ("rebuild", |stage| stage.store.rebuild(&[], &mut |_| ())),
+    ("rebuild", |stage| stage.store.maintenance().rebuild(&[], &mut |_| ())),
     ("on", |stage| append(stage, "talk", "on", 1)),
     ("catch up", |stage| stage.store.catch_up()),
 ];
@@ -263,7 +265,7 @@ const SEARCH: &[Step] = &[
     ("index", |stage| search(stage, "word")),
     ("more", |stage| append(stage, "talk", "more", 3)),
     ("again", |stage| search(stage, "more")),
-    ("rebuild", |stage| stage.store.rebuild(&["search"], &mut |_| ())),
+    ("rebuild", |stage| stage.store.maintenance().rebuild(&["search"], &mut |_| ())),
 ];
 
 fn search(stage: &Stage<'_>, word: &str) -> Result<(), Error> {
@@ -271,13 +273,13 @@ fn search(stage: &Stage<'_>, word: &str) -> Result<(), Error> {
 }
 
 const BACKUP: &[Step] = &[
-    ("copy", |stage| stage.store.back_up_to_file(stage.path("copy.db")).map(drop)),
-    ("delete", |stage| stage.store.delete(&id("other")).map(drop)),
+    ("copy", |stage| stage.store.backup().to_file(stage.path("copy.db")).map(drop)),
+    ("delete", |stage| stage.store.retention().delete(&id("other")).map(drop)),
     ("more", |stage| append(stage, "talk", "more", 2)),
-    ("copy again", |stage| stage.store.back_up_to_file(stage.path("copy.db")).map(drop)),
+    ("copy again", |stage| stage.store.backup().to_file(stage.path("copy.db")).map(drop)),
 ];
 
 const RESTORE: &[Step] = &[("restore", |stage| {
     let restored = stage.path("restored.db");
-    Store::restore(stage.path("kept"), restored, &Moment::Newest.into(), &mut |_| ()).map(drop)
+    Backup::restore(stage.path("kept"), restored, &Moment::Newest.into(), &mut |_| ()).map(drop)
 })];

@@ -73,7 +73,7 @@ impl Telemetry {
             .build()
             .map_err(|error| unusable(error.to_string()))?;
         exporter.set_resource(&Resource::builder().with_service_name("annals").build());
-        let after = store.head().map_err(|error| unusable(error.to_string()))?;
+        let after = store.last_position().map_err(|error| unusable(error.to_string()))?;
         Ok(Self {
             exporter,
             spans: Spans::default(),
@@ -164,7 +164,7 @@ impl Telemetry {
     /// read in a short time.
     async fn remaining(&self) -> Option<u64> {
         let store = self.store.clone();
-        let head = tokio::task::spawn_blocking(move || store.head());
+        let head = tokio::task::spawn_blocking(move || store.last_position());
         let head = tokio::time::timeout(HEAD_TIMEOUT, head).await.ok()?.ok()?.ok()?;
         Some(head.0.saturating_sub(self.after.0))
     }

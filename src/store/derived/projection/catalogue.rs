@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::event::{Envelope, kind};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::state::status::Effect;
-use crate::store::Store;
+use crate::store::Maintenance;
 use crate::store::engine::{Doing as _, is_damage};
 use crate::store::options::STATUS_BYTES_MAX;
 use crate::store::table::archive::Payloads;
@@ -78,7 +78,7 @@ pub(in crate::store) fn replay(db: &Connection, stored: &Entry) -> Result<Replay
             }
             // The count follows from the last sequence, even if earlier events are lost.
             replayed.entry.event_count = last.cast_unsigned() + 1;
-            replayed.entry.head_hash = hash;
+            replayed.entry.chain_head = hash;
         }
         if last == before {
             return Ok(replayed);
@@ -116,10 +116,10 @@ fn status_of_older_version(db: &Connection, key: i64) -> Result<Option<String>> 
 /// Returns the difference between a row and the log, in words. `None` if they agree.
 fn difference(db: &Connection, stored: &Entry, replayed: &Replayed) -> Result<Option<String>> {
     let (was, is) = (stored, &replayed.entry);
-    if (was.event_count, was.head_hash) != (is.event_count, is.head_hash) {
+    if (was.event_count, was.chain_head) != (is.event_count, is.chain_head) {
         return Ok(Some(format!(
             "the catalogue says {} events and ends at {}, the log has {} and ends at {}",
-            was.event_count, was.head_hash, is.event_count, is.head_hash
+            was.event_count, was.chain_head, is.event_count, is.chain_head
         )));
     }
     match base_state::broken(db, stored.key, is.event_count) {
@@ -138,14 +138,14 @@ fn difference(db: &Connection, stored: &Entry, replayed: &Replayed) -> Result<Op
     Ok((!is_told).then(|| what.to_owned()))
 }
 
-impl Store {
+impl Maintenance<'_> {
     /// Compares the catalogue's row of a conversation with its log, its base state and their history. Returns the
     /// difference in words; `None` if they agree. Reads every event of the conversation.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`], and any read error.
     pub fn check_catalogue(&self, conversation: &ConversationId) -> Result<Option<String>> {
-        self.snapshot(|db| {
+        self.store.snapshot(|db| {
             let stored = load(db, conversation)?;
             difference(db, &stored, &replay(db, &stored)?)
         })
@@ -157,7 +157,7 @@ impl Store {
     /// # Errors
     /// [`Error::UnknownConversation`], and any write error.
     pub fn remake_catalogue(&self, conversation: &ConversationId) -> Result<Option<Repair>> {
-        self.write(|db| {
+        self.store.write(|db| {
             let stored = load(db, conversation)?;
             let replayed = replay(db, &stored)?;
             let Some(found) = difference(db, &stored, &replayed)? else { return Ok(None) };
@@ -190,7 +190,7 @@ impl Store {
         progress: &mut dyn FnMut(RebuildProgress),
     ) -> Result<Vec<Repair>> {
         let (mut key, mut events, mut receipts, mut failed) = (0, 0, Vec::new(), None);
-        while let Some((next, id)) = self.read(|db| next_conversation(db, key))? {
+        while let Some((next, id)) = self.store.read(|db| next_conversation(db, key))? {
             key = next;
             let conversation = match ConversationId::new(&id) {
                 Ok(conversation) => conversation,
@@ -211,12 +211,12 @@ impl Store {
                 Err(Error::UnknownConversation { .. }) => continue, // it was deleted meanwhile, or its id is damaged
                 Err(error) => failed = failed.or(Some(error)),
             }
-            let (count, head) = self.read(|db| {
+            let (count, last_position) = self.store.read(|db| {
                 let entry = Entry::load(db, &conversation)?;
-                Ok((entry.map_or(0, |entry| entry.event_count), log::head(db)?))
+                Ok((entry.map_or(0, |entry| entry.event_count), log::last_position(db)?))
             })?;
             events += count;
-            progress(RebuildProgress { position: Position(events.min(head.0)), head });
+            progress(RebuildProgress { position: Position(events.min(last_position.0)), last_position });
         }
         failed.map_or(Ok(receipts), Err)
     }

@@ -73,7 +73,7 @@ fn compare_snapshot(
     progress: &mut dyn FnMut(RebuildProgress),
 ) -> Result<Comparison> {
     while advance(db, standing, progress)? {}
-    let head = log::head(db)?.0.cast_signed();
+    let head = log::last_position(db)?.0.cast_signed();
     let is_stale =
         db.prepare("SELECT 1 FROM main.usage_stale").and_then(|mut s| s.exists([])).doing(DOING)?;
     for (projection, _) in standing.iter() {

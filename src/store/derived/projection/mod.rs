@@ -138,14 +138,14 @@ pub struct ProjectionStatus {
     /// The position up to which it has read the log.
     pub position: Position,
     /// The newest position of the log.
-    pub head: Position,
+    pub last_position: Position,
     /// False if another version of Annals filled it, if a table is lost, or if it was never filled.
     pub current: bool,
 }
 
 /// Returns how far each projection has read.
 pub(in crate::store) fn status(db: &Connection) -> Result<Vec<ProjectionStatus>> {
-    let head = log::head(db)?;
+    let last_position = log::last_position(db)?;
     let mut found = Vec::new();
     for projection in all() {
         let version = projection.version();
@@ -158,14 +158,14 @@ pub(in crate::store) fn status(db: &Connection) -> Result<Vec<ProjectionStatus>>
         let stored = stored_checkpoint(db, name)?.filter(|(stored, _)| *stored == version);
         let position = current.or(stored.map(|(_, position)| position.max(0))).unwrap_or(0);
         let position = Position(position.cast_unsigned());
-        statuses.push(ProjectionStatus { name, position, head, current: current.is_some() });
+        statuses.push(ProjectionStatus { name, position, last_position, current: current.is_some() });
     }
     Ok(statuses)
 }
 
 /// Returns whether a projection is behind the log. Cheap enough to call before every read.
 pub(in crate::store) fn lags(db: &Connection) -> Result<bool> {
-    let head = log::head(db)?.0.cast_signed();
+    let head = log::last_position(db)?.0.cast_signed();
     for projection in all() {
         match checkpoint(db, projection.as_ref())? {
             Some(position) if position == head && !is_ahead(db, projection.as_ref(), head, Look::AtKeys)? => {
@@ -286,7 +286,7 @@ fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64
         return Ok((reached, true));
     }
     // After the last event there may be positions whose events were deleted.
-    Ok((reached.max(log::head(db)?.0.cast_signed()), false))
+    Ok((reached.max(log::last_position(db)?.0.cast_signed()), false))
 }
 
 /// The events that one step has read.
@@ -361,7 +361,7 @@ fn readable_payload<'a>(
 /// Returns how far a projection has read. `None` if it must start from position 0: another version filled it, or its
 /// checkpoint is impossible in this log.
 fn checkpoint(db: &Connection, projection: &dyn Projection) -> Result<Option<i64>> {
-    let head = log::head(db)?.0.cast_signed();
+    let head = log::last_position(db)?.0.cast_signed();
     let stored = stored_checkpoint(db, projection.name())?;
     let possible =
         |(version, position): &(i64, i64)| *version == projection.version() && (0..=head).contains(position);
@@ -384,13 +384,13 @@ fn save(db: &Connection, name: &str, version: i64, position: i64) -> Result<()> 
 /// Returns whether a checkpoint is impossible in this log. If the log grows past it, it looks possible, and events
 /// that were never read are not noticed.
 pub(in crate::store) fn has_impossible(db: &Connection) -> Result<bool> {
-    let head = log::head(db)?.0.cast_signed();
+    let head = log::last_position(db)?.0.cast_signed();
     db.prepare_cached(IMPOSSIBLE).and_then(|mut s| s.exists([head])).doing("looking at checkpoints")
 }
 
 /// Makes projections with an impossible checkpoint start from position 0. Runs within a write transaction.
 pub(in crate::store) fn forget_impossible(db: &Connection) -> Result<()> {
-    let head = log::head(db)?.0.cast_signed();
+    let head = log::last_position(db)?.0.cast_signed();
     db.execute(FORGET_IMPOSSIBLE, [head]).doing("resetting a projection")?;
     Ok(())
 }

@@ -22,7 +22,7 @@ pub struct RebuildProgress {
     /// The position up to which the log has been read.
     pub position: Position,
     /// The newest position of the log.
-    pub head: Position,
+    pub last_position: Position,
 }
 
 /// Rebuilds the projections called `names` on `db`, a writing connection that no other thread uses.
@@ -154,7 +154,10 @@ pub(super) fn advance(
         projection.flush(db)?;
         *position = reached;
     }
-    progress(RebuildProgress { position: Position(reached.cast_unsigned()), head: log::head(db)? });
+    progress(RebuildProgress {
+        position: Position(reached.cast_unsigned()),
+        last_position: log::last_position(db)?,
+    });
     Ok(more)
 }
 

@@ -98,7 +98,7 @@ pub(in super::super) fn is_beneath_as_made(table: &str, sql: &str) -> bool {
 /// Returns the position up to which the index has read. `None` if there was no search yet, if another version made the
 /// index, if it is lost or the engine cannot open it, or if its checkpoint is impossible in this log.
 pub(in crate::store) fn checkpoint(db: &Connection) -> Result<Option<i64>> {
-    let head = log::head(db)?.0.cast_signed();
+    let head = log::last_position(db)?.0.cast_signed();
     let stored = super::stored_checkpoint(db, NAME)?;
     let possible = stored.filter(|(version, position)| *version == VERSION && (0..=head).contains(position));
     match possible {
@@ -140,7 +140,7 @@ pub(in crate::store) fn lags(db: &Connection) -> Result<bool> {
         return Ok(false); // it is recreated with the schema, or by the next search
     }
     match sound_checkpoint(db)? {
-        Some(position) => Ok(position < log::head(db)?.0.cast_signed()),
+        Some(position) => Ok(position < log::last_position(db)?.0.cast_signed()),
         None => Ok(checkpoint(db)?.is_some() || newest(db)?.is_some()),
     }
 }
@@ -195,7 +195,7 @@ fn advance(db: &Connection, index: &Index<'_>, from: i64) -> Result<bool> {
     }
     let more = events == STEP_EVENTS_MAX || bytes >= STEP_BYTES_MAX;
     if !more {
-        reached = log::head(db)?.0.cast_signed(); // after the last event there may be deleted ones
+        reached = log::last_position(db)?.0.cast_signed(); // after the last event there may be deleted ones
     }
     super::save(db, NAME, VERSION, reached)?;
     Ok(more)

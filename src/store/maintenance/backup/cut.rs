@@ -41,7 +41,8 @@ pub(super) fn cut(db: &Connection, at: &Cut<'_>, actor: &Actor) -> Result<u64> {
         Cut::Time(time) => {
             // The cut is before the first later event, because events copied from another file may have older times.
             let first: Option<i64> = db.query_row(AFTER, [time.0], |row| row.get(0)).doing(DOING)?;
-            let position = first.map_or(log::head(db)?, |position| Position(position.cast_unsigned()));
+            let position =
+                first.map_or(log::last_position(db)?, |position| Position(position.cast_unsigned()));
             (position, Some(*time))
         }
         Cut::Conversation { id, length } => {

@@ -13,7 +13,6 @@ use super::part::{self, Held};
 use super::{COUNTS, discard, give_name, partial, sync};
 use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
-use crate::store::Store;
 use crate::store::derived::migration::SCHEMA_VERSION;
 use crate::store::engine::Doing as _;
 use crate::store::engine::transaction::Write;
@@ -22,6 +21,7 @@ use crate::store::file::place::{self, Place};
 use crate::store::file::signal::Rings;
 use crate::store::options::Options;
 use crate::store::table::log;
+use crate::store::{Backup, Store};
 
 /// The `PRAGMA application_id` of a part of a backup: "ANLP".
 pub(super) const PART_ID: i32 = 0x414e_4c50;
@@ -79,7 +79,7 @@ pub struct BackupStep {
     pub bytes: u64,
 }
 
-impl Store {
+impl Backup<'_> {
     /// Brings the copy at `to` up to this store's current state, or makes the copy unless it exists. `None` if
     /// nothing has changed.
     ///
@@ -90,11 +90,11 @@ impl Store {
     /// # Errors
     /// [`Error::NotItsBackup`] if the file is not a copy of this store, [`Error::BackupAstray`] if another writer
     /// changed the copy, and any error of reading and writing. After an error the copy is unchanged.
-    pub fn back_up_to_file(&self, to: impl AsRef<Path>) -> Result<Option<BackupStep>> {
+    pub fn to_file(self, to: impl AsRef<Path>) -> Result<Option<BackupStep>> {
         let to = to.as_ref();
         let taken_at = Timestamp::now();
         if !to.exists() {
-            let report = self.backup(to)?;
+            let report = self.to_new_file(to)?;
             return Ok(Some(full_step(to, taken_at, &report)));
         }
         let options = Options { create: false, ..Options::default() };
@@ -105,13 +105,13 @@ impl Store {
         db.execute_batch("ATTACH '' AS part").doing(DOING)?;
         self.refuse_other(&store_id(&db, "main")?, to)?;
         let write = Write::begin(&db, options.busy_timeout)?;
-        let from = log::head(&write)?;
+        let from = log::last_position(&write)?;
         write.execute_batch(KNOWN).doing(DOING)?;
         note_known(&write, "main")?;
         part::note_present(&write)?;
         let Some(held) = part::collect(&write, "part", &Reach::of(&write, "main")?)? else { return Ok(None) };
         apply(&write, Spare::None)?;
-        let head = log::head(&write)?;
+        let head = log::last_position(&write)?;
         write.commit()?;
         if held.is_wiped {
             db.execute_batch("DETACH source; DETACH part; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
@@ -133,13 +133,9 @@ impl Store {
     /// [`Error::NotItsBackup`] if the folder holds backups of another store, [`Error::BackupAstray`] if this store
     /// does not continue from them, [`Error::Busy`] if another process is backing up into the folder, and any error of
     /// reading and writing.
-    pub fn back_up_to_folder(
-        &self,
-        folder: impl AsRef<Path>,
-        how: BackupFolder,
-    ) -> Result<Option<BackupStep>> {
+    pub fn to_folder(self, folder: impl AsRef<Path>, how: BackupFolder) -> Result<Option<BackupStep>> {
         let folder = folder.as_ref();
-        let _lock = folder::lock(folder, self.0.options.busy_timeout)?;
+        let _lock = folder::lock(folder, self.store.0.options.busy_timeout)?;
         let files = folder::list(folder)?;
         let series = folder::last_series(&files);
         if let [first, .., last] | [first @ last] = series {
@@ -157,9 +153,10 @@ impl Store {
         let partial = partial(&folder.join("full"))?;
         place::prepare(&partial, true)?;
         let report = self.copy_to(&partial).inspect_err(|_| discard(&partial))?;
-        let last_wipe = self.snapshot(|db| part::last_wipe(db, "main")).inspect_err(|_| discard(&partial))?;
+        let last_wipe =
+            self.store.snapshot(|db| part::last_wipe(db, "main")).inspect_err(|_| discard(&partial))?;
         sync(&partial)?;
-        let file = BackupFile::next(folder, &files, true, taken_at, report.head);
+        let file = BackupFile::next(folder, &files, true, taken_at, report.last_position);
         give_name(&partial, &file.path)?;
         sync(folder)?;
         let pruned = how.keep.map_or(Ok(0), |keep| folder::prune(folder, keep))?;
@@ -274,13 +271,13 @@ impl Store {
     /// Attaches the store's file as `source`, for reading only, and prepares the connection for statements on marks.
     fn attach_target(&self, db: &Connection) -> Result<()> {
         mark::set_up(db)?;
-        db.busy_timeout(self.0.options.busy_timeout).doing(DOING)?;
-        db.execute("ATTACH ?1 AS source", [self.0.watch.uri()]).map(drop).doing(DOING)
+        db.busy_timeout(self.store.0.options.busy_timeout).doing(DOING)?;
+        db.execute("ATTACH ?1 AS source", [self.store.0.watch.uri()]).map(drop).doing(DOING)
     }
 
     /// Returns an error if a backup belongs to another store. `id` is the id of the backup's store.
     fn refuse_other(&self, id: &str, path: &Path) -> Result<()> {
-        let mine = self.store_id()?;
+        let mine = self.store.store_id()?;
         if id == mine {
             return Ok(());
         }
@@ -291,7 +288,7 @@ impl Store {
     /// Returns a subscriber to changes of the file by this process or another one.
     #[must_use]
     pub fn changes(&self) -> Changes {
-        Changes { store: self.clone(), seen: self.0.signal.rings() }
+        Changes { store: self.store.clone(), seen: self.store.0.signal.rings() }
     }
 }
 
@@ -306,7 +303,7 @@ enum Written {
     TooMuch,
 }
 
-/// A subscriber to changes of the file; see [`Store::changes`].
+/// A subscriber to changes of the file; see [`Backup::changes`].
 #[derive(Debug)]
 pub struct Changes {
     store: Store,
@@ -419,7 +416,7 @@ fn full_step(path: &Path, taken_at: Timestamp, report: &super::BackupReport) -> 
         is_full: true,
         taken_at,
         from: Position::START,
-        to: report.head,
+        to: report.last_position,
         changed: report.conversations,
         removed: 0,
         events: report.events,

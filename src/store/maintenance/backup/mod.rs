@@ -20,7 +20,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use crate::error::{Error, Result};
 use crate::ids::Position;
-use crate::store::Store;
+use crate::store::Backup;
 use crate::store::derived::migration::SCHEMA_VERSION;
 use crate::store::engine::{Doing as _, damage};
 use crate::store::file::place::{self, Place};
@@ -34,7 +34,7 @@ pub use restore::{Moment, Restoration, Restored};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupReport {
     /// The newest position.
-    pub head: Position,
+    pub last_position: Position,
     /// The number of conversations.
     pub conversations: u64,
     /// The number of events.
@@ -47,7 +47,7 @@ pub(super) const COUNTS: &str = "SELECT count(*), coalesce(sum(event_count), 0) 
 const TORN: &str = "SELECT id FROM conversation AS c WHERE event_count <> 0 AND NOT EXISTS (SELECT 1 FROM event \
      WHERE conversation = c.key AND sequence = c.event_count - 1 AND hash = c.head_hash) LIMIT 1";
 
-impl Store {
+impl Backup<'_> {
     /// Copies everything that is committed now to a new file at `to`. Writers and readers continue meanwhile.
     ///
     /// The copy is written to a temporary name in the same folder, opened and checked (structure, counts and every
@@ -57,7 +57,7 @@ impl Store {
     /// # Errors
     /// [`Error::WouldOverwrite`] if `to` exists, [`Error::CannotOpen`] if the copy cannot be
     /// written, [`Error::DiskFull`], [`Error::Corrupt`] if the copy fails its check.
-    pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
+    pub fn to_new_file(self, to: impl AsRef<Path>) -> Result<BackupReport> {
         let mut report = None;
         write_beside(to.as_ref(), |partial| {
             report = Some(self.copy_to(partial)?);
@@ -69,9 +69,9 @@ impl Store {
     fn copy_to(&self, partial: &Path) -> Result<BackupReport> {
         // The copy has its own connection, because it takes long and the pool's and the writer's must stay free.
         let to = partial.to_str().unwrap_or_default();
-        match &self.0.place {
+        match &self.store.0.place {
             Place::File(_) => {
-                let source = self.0.watch.connect().doing("backing up")?;
+                let source = self.store.0.watch.connect().doing("backing up")?;
                 source.execute("VACUUM INTO ?1", [to]).doing("backing up")?;
             }
             memory @ Place::Memory(_) => {
@@ -108,7 +108,7 @@ fn check(copy: &Connection, path: &Path) -> Result<BackupReport> {
         copy.query_row(COUNTS, [], |row| Ok((row.get(0)?, row.get(1)?))).doing(doing)?;
     let bytes = std::fs::metadata(path).map_err(Error::io("reading", path))?.len();
     Ok(BackupReport {
-        head: log::head(copy)?,
+        last_position: log::last_position(copy)?,
         conversations: conversations.cast_unsigned(),
         events: events.cast_unsigned(),
         bytes,

@@ -16,13 +16,13 @@ use super::follow::{PART_ID, id_of, open_part};
 use super::{COUNTS, beside, mark, write_beside};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
-use crate::store::Store;
 use crate::store::derived::migration;
 use crate::store::engine::{Doing as _, damage, is_busy};
 use crate::store::file::database;
 use crate::store::file::place::Place;
 use crate::store::maintenance::verify::{Verification, VerifyProgress};
 use crate::store::options::{Actor, Options};
+use crate::store::{Backup, Store};
 
 const DOING: &str = "restoring";
 
@@ -63,7 +63,7 @@ pub struct Restored {
     /// The number of backup files that were used.
     pub files: usize,
     /// The newest position.
-    pub head: Position,
+    pub last_position: Position,
     /// The number of events after the point that were cut off.
     pub cut: u64,
     /// Conversations that were kept although a backup file that was used removes them.
@@ -74,12 +74,12 @@ pub struct Restored {
     pub bytes: u64,
 }
 
-impl Store {
+impl Backup<'_> {
     /// Returns the backups in a folder, the oldest first.
     ///
     /// # Errors
     /// [`Error::Io`] if the folder cannot be read.
-    pub fn backups(folder: impl AsRef<Path>) -> Result<Vec<BackupFile>> {
+    pub fn list(folder: impl AsRef<Path>) -> Result<Vec<BackupFile>> {
         folder::list(folder.as_ref())
     }
 
@@ -113,7 +113,7 @@ impl Store {
     /// # Errors
     /// [`Error::UnknownConversation`] if there is none, [`Error::AmbiguousId`] if there are several, and any error of
     /// reading the backup.
-    pub fn find_in_backup(from: impl AsRef<Path>, prefix: &str) -> Result<ConversationId> {
+    pub fn find(from: impl AsRef<Path>, prefix: &str) -> Result<ConversationId> {
         let from = from.as_ref();
         let mut ids = std::collections::BTreeSet::new();
         if from.is_dir() {
@@ -139,7 +139,9 @@ impl Store {
             }),
         }
     }
+}
 
+impl Store {
     /// Cuts a conversation after its first `length` events.
     pub(crate) fn cut_conversation(&self, id: &ConversationId, length: u64) -> Result<u64> {
         self.write(|db| cut::cut(db, &Cut::Conversation { id, length }, &self.0.options.actor))
@@ -166,14 +168,14 @@ fn make(
     }
     let store = Store::open_with(partial, &options)?;
     store.catch_up()?;
-    let verification = store.verify(None, progress)?;
-    let head = store.head()?;
+    let verification = store.audit().verify(None, progress)?;
+    let last_position = store.last_position()?;
     drop(store);
     // After this the file is complete by itself, without a write-ahead log beside it.
     settle(partial)?;
     let bytes = std::fs::metadata(partial).map_err(Error::io("reading", partial))?.len();
     let Built { taken_at, files, spared } = built;
-    Ok(Restored { taken_at, files, head, cut, spared, verification, bytes })
+    Ok(Restored { taken_at, files, last_position, cut, spared, verification, bytes })
 }
 
 struct Built {
@@ -239,7 +241,7 @@ fn last_of(files: &[BackupFile], moment: &Moment, folder: &Path) -> Result<usize
     let last_before = match moment {
         Moment::Newest => return Ok(newest),
         Moment::Position(position) if *position > files[newest].to => {
-            return Err(Error::BackupTooShort { position: *position, head: files[newest].to });
+            return Err(Error::BackupTooShort { position: *position, last_position: files[newest].to });
         }
         Moment::Position(position) => {
             let last_before = back(&|file| file.to >= *position);
@@ -418,9 +420,9 @@ fn cut_at(store: &Store, moment: &Moment) -> Result<u64> {
     let cut = match moment {
         Moment::Newest | Moment::Holding(_) => return Ok(0),
         Moment::Position(position) => {
-            let head = store.head()?;
-            if *position > head {
-                return Err(Error::BackupTooShort { position: *position, head });
+            let last_position = store.last_position()?;
+            if *position > last_position {
+                return Err(Error::BackupTooShort { position: *position, last_position });
             }
             Cut::Position(*position)
         }

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use rusqlite::{Connection, Params};
 
 use crate::error::{Error, Result};
-use crate::store::Store;
 use crate::store::derived::schema::{ObjectKind, derived_objects};
 use crate::store::engine::{self, Doing as _, translate};
 use crate::store::table::repair::{self, Mending, Repair};
+use crate::store::{Maintenance, Store};
 
 const STRUCTURE: &str = "PRAGMA integrity_check(20)";
 const STRUCTURE_OF: &str = "SELECT integrity_check FROM pragma_integrity_check(?1)";
@@ -54,17 +54,19 @@ struct Tree {
     is_derived: bool,
 }
 
-impl Store {
+impl Maintenance<'_> {
     /// Returns what the engine finds wrong with the structure of the file: pages, indexes, and rows that refer to
     /// missing rows. Empty if nothing is wrong. Reads the whole file.
     ///
     /// # Errors
     /// Any read error, except damage.
     pub fn check_structure(&self) -> Result<Vec<String>> {
-        Ok(self.examine_structure()?.wrong)
+        Ok(self.store.examine_structure()?.wrong)
     }
+}
 
-    /// Does the same as [`Store::check_structure`], and also returns whether only derived data is damaged.
+impl Store {
+    /// Does the same as [`Maintenance::check_structure`], and also returns whether only derived data is damaged.
     ///
     /// # Errors
     /// Any read error, except damage.

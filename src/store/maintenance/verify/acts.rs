@@ -43,7 +43,7 @@ impl Store {
     ) -> Result<Vec<String>> {
         let (mut damage, mut limit) = (Vec::new(), PAGE_MAX);
         loop {
-            let error = match self.admin_log(after, limit) {
+            let error = match self.audit().admin_log(after, limit) {
                 Ok(acts) if acts.is_empty() => return Ok(damage),
                 Ok(acts) => {
                     for act in &acts {

@@ -20,10 +20,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence, Timestamp};
-use crate::store::Store;
 use crate::store::derived::projection;
 use crate::store::engine::{Doing as _, is_damage, translate};
 use crate::store::table::{catalogue, change, log};
+use crate::store::{Audit, Store};
 use changes::told;
 
 const BLOBS: &str = "SELECT b.key, b.digest, c.id, a.path FROM attachment AS a JOIN blob AS b ON b.key = a.blob \
@@ -169,7 +169,7 @@ pub struct VerifyProgress {
     pub payload_bytes: u64,
 }
 
-impl Store {
+impl Audit<'_> {
     /// Checks one conversation or all of them.
     ///
     /// Checks that each event's hash follows from its payload and the hash before, that sequences are dense and
@@ -180,7 +180,7 @@ impl Store {
     /// Findings are in the catalogue's order.
     ///
     /// The chains prove that none of their entries was changed, unless everything after it was rewritten too.
-    /// `docs/tamper-evidence.md` describes what they cannot prove. [`Store::verify_whole`] also runs the engine's own
+    /// `docs/tamper-evidence.md` describes what they cannot prove. [`Audit::verify_whole`] also runs the engine's own
     /// check and compares derived data.
     ///
     /// # Errors
@@ -194,21 +194,60 @@ impl Store {
         let only = conversation.map(ConversationId::as_str);
         let mut seen = Verification::default();
         let conversations = match conversation {
-            Some(conversation) => self.keys_of(conversation, &mut seen)?,
-            None => self.all_keys(&mut seen)?,
+            Some(conversation) => self.store.keys_of(conversation, &mut seen)?,
+            None => self.store.all_keys(&mut seen)?,
         };
-        for part in workers::verify(self, &conversations, progress)? {
+        for part in workers::verify(self.store, &conversations, progress)? {
             seen.add(part);
         }
         self.verify_attachments(only, &mut seen)?;
-        let since = self.read(change::since);
+        let since = self.store.read(change::since);
         seen.changes_since = seen.bear("the row of the file", since)?.flatten();
         if only.is_none() {
-            self.verify_file(&mut seen)?;
+            self.store.verify_file(&mut seen)?;
         }
         Ok(seen)
     }
 
+    fn verify_attachments(&self, only: Option<&str>, seen: &mut Verification) -> Result<()> {
+        let mut after = i64::MIN;
+        loop {
+            let key = match self.store.read(|db| next_blob(db, after, only)) {
+                Ok(None) => break,
+                Ok(Some((key, finding))) => {
+                    seen.attachments += 1;
+                    seen.findings.extend(finding);
+                    key
+                }
+                Err(error) if is_damage(&error) => {
+                    let key = self.store.read(|db| next_key(db, after));
+                    let Some(key) = seen.bear("the attachments", key)?.flatten() else { break };
+                    let what =
+                        format!("the content of an attachment (key {key}) cannot be read: {}", told(&error));
+                    seen.damage(vec![what]);
+                    key
+                }
+                Err(error) => return Err(error),
+            };
+            // A damaged index may lead back to a content that was checked already.
+            if key <= after {
+                seen.damage(vec![
+                    "the attachments cannot be read to the end: they are out of order".to_owned(),
+                ]);
+                break;
+            }
+            after = key;
+        }
+        let lost = self.store.read(|db| lost_blobs(db, only));
+        for (conversation, path) in seen.bear("the attachments", lost)?.unwrap_or_default() {
+            let what = format!("the content of the attachment {path} is missing");
+            seen.findings.push(Finding::about(&conversation, None, what));
+        }
+        Ok(())
+    }
+}
+
+impl Store {
     /// Returns the time since which the chains of changes cover the file. `None` if they cover it since it was made.
     #[cfg(feature = "proof")]
     pub(crate) fn changes_since(&self) -> Result<Option<Timestamp>> {
@@ -283,43 +322,6 @@ impl Store {
         seen.notes.extend(strange.into_iter().map(note));
         Ok(())
     }
-
-    fn verify_attachments(&self, only: Option<&str>, seen: &mut Verification) -> Result<()> {
-        let mut after = i64::MIN;
-        loop {
-            let key = match self.read(|db| next_blob(db, after, only)) {
-                Ok(None) => break,
-                Ok(Some((key, finding))) => {
-                    seen.attachments += 1;
-                    seen.findings.extend(finding);
-                    key
-                }
-                Err(error) if is_damage(&error) => {
-                    let key = self.read(|db| next_key(db, after));
-                    let Some(key) = seen.bear("the attachments", key)?.flatten() else { break };
-                    let what =
-                        format!("the content of an attachment (key {key}) cannot be read: {}", told(&error));
-                    seen.damage(vec![what]);
-                    key
-                }
-                Err(error) => return Err(error),
-            };
-            // A damaged index may lead back to a content that was checked already.
-            if key <= after {
-                seen.damage(vec![
-                    "the attachments cannot be read to the end: they are out of order".to_owned(),
-                ]);
-                break;
-            }
-            after = key;
-        }
-        let lost = self.read(|db| lost_blobs(db, only));
-        for (conversation, path) in seen.bear("the attachments", lost)?.unwrap_or_default() {
-            let what = format!("the content of the attachment {path} is missing");
-            seen.findings.push(Finding::about(&conversation, None, what));
-        }
-        Ok(())
-    }
 }
 
 fn lost_blobs(db: &Connection, only: Option<&str>) -> Result<Vec<(String, String)>> {
@@ -360,7 +362,7 @@ fn lost_row(db: &Connection) -> Result<Vec<String>> {
 
 /// Returns the projections that have read more than the log has.
 fn ahead_of_the_log(db: &Connection) -> Result<Vec<String>> {
-    let head = log::head(db)?;
+    let head = log::last_position(db)?;
     let ahead = projection::status(db)?.into_iter().filter(|status| status.position > head);
     Ok(ahead.map(|status| format!("projection {} is ahead of the log; rebuild it", status.name)).collect())
 }

@@ -4,7 +4,6 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::{Finding, Verification};
 use crate::error::{Error, Result};
-use crate::store::Store;
 use crate::store::derived::projection::compare::{self, Drift};
 use crate::store::derived::projection::rebuild::RebuildProgress;
 use crate::store::derived::projection::{self};
@@ -12,6 +11,7 @@ use crate::store::derived::schema;
 use crate::store::engine::{Doing as _, is_damage};
 use crate::store::file::database;
 use crate::store::table::catalogue;
+use crate::store::{Audit, Store};
 
 const EVENT: &str = "SELECT c.id, e.sequence FROM event AS e JOIN conversation AS c ON c.key = e.conversation \
      WHERE e.position = ?1";
@@ -19,10 +19,10 @@ const CONVERSATION: &str = "SELECT id, NULL FROM conversation WHERE key = ?1";
 
 const DOING: &str = "comparing projections with the log";
 
-impl Store {
+impl Audit<'_> {
     /// Rebuilds every projection from the log in temporary tables and compares: transcript, tool calls, usage and
-    /// tasks, and which events the search index has. Takes as long as [`Store::rebuild`], but changes nothing in the
-    /// file.
+    /// tasks, and which events the search index has. Takes as long as
+    /// [`Maintenance::rebuild`](crate::store::Maintenance::rebuild), but changes nothing in the file.
     ///
     /// Only the first difference of each table is a finding. In a read-only store, a projection that has not read the
     /// whole log is a note. The words in the search index cannot be compared, because it has no text.
@@ -32,7 +32,7 @@ impl Store {
     /// not an error, but a finding.
     pub fn verify_projections(&self, progress: &mut dyn FnMut(RebuildProgress)) -> Result<Verification> {
         let mut seen = Verification::default();
-        match self.catch_up() {
+        match self.store.catch_up() {
             Ok(()) => {}
             // An error that may go away is not a finding.
             Err(error) if error.is_transient() => return Err(error),
@@ -43,18 +43,20 @@ impl Store {
                 seen.of_the_file(format!("derived tables cannot follow the log: {error}{reason}"));
             }
         }
-        let torn = self.snapshot(|db| Ok(projection::torn(&schema::differences(db)?)));
+        let torn = self.store.snapshot(|db| Ok(projection::torn(&schema::differences(db)?)));
         let Some(torn) = seen.bear("the schema", torn)? else { return Ok(seen) };
         if let Some(object) = torn {
             let what = format!("the {object} cannot be compared with the log: it is missing or was altered");
             seen.of_the_file(what);
             return Ok(seen);
         }
-        let compared = self.compare_projections(&mut seen, progress);
+        let compared = self.store.compare_projections(&mut seen, progress);
         seen.bear("the derived data", compared)?;
         Ok(seen)
     }
+}
 
+impl Store {
     fn compare_projections(
         &self,
         seen: &mut Verification,

@@ -3,17 +3,17 @@
 use rusqlite::Connection;
 
 use crate::error::Result;
-use crate::store::Store;
+use crate::store::Maintenance;
 use crate::store::derived::schema::{Difference, ObjectKind, Role, State, differences};
 use crate::store::table::log;
 
-impl Store {
+impl Maintenance<'_> {
     /// Returns in words which of the log's guards are missing, altered or switched off. Empty if all are intact.
     ///
     /// # Errors
     /// Any read error.
     pub fn changed_guards(&self) -> Result<Vec<String>> {
-        self.snapshot(|db| {
+        self.store.snapshot(|db| {
             let mut changed = log::changed_guards(db)?;
             let tables = differences(db)?.into_iter().filter(|difference| {
                 difference.state != State::Strange
@@ -32,7 +32,7 @@ impl Store {
     /// # Errors
     /// Any read error.
     pub fn strange_triggers(&self) -> Result<Vec<(String, String)>> {
-        let differences = self.snapshot(differences)?.into_iter();
+        let differences = self.store.snapshot(differences)?.into_iter();
         let strange = differences.filter(|difference| {
             difference.state == State::Strange && difference.object.kind == ObjectKind::Trigger
         });

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::{Finding, Verification, VerifyProgress};
 use crate::error::Result;
-use crate::store::Store;
+use crate::store::Audit;
 use crate::store::derived::projection::rebuild::RebuildProgress;
 use crate::store::engine::{Doing as _, damage};
 use crate::store::file::database;
@@ -27,9 +27,9 @@ pub enum VerifyStep {
     Comparing(RebuildProgress),
 }
 
-impl Store {
-    /// Checks the whole file: [`Store::verify`], then the engine's own integrity check, then
-    /// [`Store::verify_projections`]. The integrity check finds rows that are missing from an index, and index entries
+impl Audit<'_> {
+    /// Checks the whole file: [`Audit::verify`], then the engine's own integrity check, then
+    /// [`Audit::verify_projections`]. The integrity check finds rows that are missing from an index, and index entries
     /// without a row. Damage is a finding, and the next check runs anyway.
     ///
     /// # Errors
@@ -56,10 +56,10 @@ impl Store {
     ///
     /// # Errors
     /// Any read error, except damage.
-    pub fn verify_structure(&self, progress: &mut dyn FnMut()) -> Result<Verification> {
+    fn verify_structure(&self, progress: &mut dyn FnMut()) -> Result<Verification> {
         let mut seen = Verification::default();
-        let opened = self.0.watch.connect().and_then(|db| {
-            database::set_up_comparison(&db, &self.0.options)?;
+        let opened = self.store.0.watch.connect().and_then(|db| {
+            database::set_up_comparison(&db, &self.store.0.options)?;
             Ok(db)
         });
         let Some(db) = seen.bear("the structure of the file", opened.doing(DOING))? else { return Ok(seen) };

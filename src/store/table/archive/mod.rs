@@ -23,7 +23,7 @@ use super::admin::{self, ActKind, NewAct};
 use super::catalogue;
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
-use crate::store::Store;
+use crate::store::Retention;
 use crate::store::engine::Doing as _;
 use dictionary::{Lesson, SERVED_BYTES_MAX};
 use write::{pack, unpack};
@@ -83,11 +83,12 @@ pub struct ArchiveProgress {
     pub payload_bytes: u64,
 }
 
-impl Store {
+impl Retention<'_> {
     /// Compresses the payloads of `conversations`, with a dictionary that is trained on them.
     ///
     /// The conversations stay listed, searchable and exact, but reading them costs the time to decompress. Each
-    /// conversation is archived in one transaction, and small ones share one. [`Store::vacuum`] frees the space.
+    /// conversation is archived in one transaction, and small ones share one.
+    /// [`Maintenance::vacuum`](crate::store::Maintenance::vacuum) frees the space.
     ///
     /// Events that were appended after a conversation was archived are compressed when it is archived again. Other
     /// programs see a stub as an archived payload: views show NULL for values that come from payloads, and the
@@ -102,11 +103,11 @@ impl Store {
         reason: Option<&str>,
         progress: &mut dyn FnMut(ArchiveProgress),
     ) -> Result<ArchiveReport> {
-        self.catch_up()?;
+        self.store.catch_up()?;
         let mut report = ArchiveReport::default();
         let mut left = Vec::new();
         for id in conversations {
-            if self.read(|db| has_fresh(db, catalogue::key(db, id)?))? {
+            if self.store.read(|db| has_fresh(db, catalogue::key(db, id)?))? {
                 left.push(id.clone());
             }
         }
@@ -121,8 +122,9 @@ impl Store {
         let mut groups = Vec::new();
         let (mut first, mut bytes) = (0, 0);
         for (index, id) in conversations.iter().enumerate() {
-            let more =
-                self.read(|db| Ok(catalogue::Entry::load(db, id)?.map_or(0, |entry| entry.payload_bytes())))?;
+            let more = self
+                .store
+                .read(|db| Ok(catalogue::Entry::load(db, id)?.map_or(0, |entry| entry.payload_bytes())))?;
             if index > first && bytes + more > SERVED_BYTES_MAX {
                 groups.push(&conversations[first..index]);
                 (first, bytes) = (index, 0);
@@ -140,11 +142,11 @@ impl Store {
         report: &mut ArchiveReport,
         progress: &mut dyn FnMut(ArchiveProgress),
     ) -> Result<()> {
-        let mut lesson = self.snapshot(|db| Lesson::learn(db, conversations))?;
+        let mut lesson = self.store.snapshot(|db| Lesson::learn(db, conversations))?;
         let mut left = conversations;
         while !left.is_empty() {
             // Small conversations share a transaction, because a commit's disk access takes most of the time.
-            let done = self.overwrite(|db| {
+            let done = self.store.overwrite(|db| {
                 let (mut done, mut bytes) = (Vec::new(), 0);
                 for id in left {
                     let packed = pack(db, catalogue::key(db, id)?, &mut lesson, conversations)?;
@@ -180,8 +182,8 @@ impl Store {
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation), and any error of writing the file.
     pub fn unarchive(&self, conversation: &ConversationId, reason: Option<&str>) -> Result<u64> {
-        self.catch_up()?;
-        self.overwrite(|db| {
+        self.store.catch_up()?;
+        self.store.overwrite(|db| {
             let key = catalogue::key(db, conversation)?;
             let unpacked = unpack(db, key)?;
             if unpacked.events > 0 {
@@ -196,7 +198,7 @@ impl Store {
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
     pub fn is_archived(&self, conversation: &ConversationId) -> Result<bool> {
-        self.read(|db| is_archived(db, catalogue::key(db, conversation)?))
+        self.store.read(|db| is_archived(db, catalogue::key(db, conversation)?))
     }
 
     /// Returns how much of a conversation is archived.
@@ -204,7 +206,7 @@ impl Store {
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
     pub fn archived(&self, conversation: &ConversationId) -> Result<Archived> {
-        self.snapshot(|db| sizes(db, catalogue::key(db, conversation)?))
+        self.store.snapshot(|db| sizes(db, catalogue::key(db, conversation)?))
     }
 
     fn note(
@@ -221,7 +223,7 @@ impl Store {
             "stored_bytes": packed.stored_bytes,
         });
         let act = NewAct { act, conversation: Some(id.as_str()), reason, detail, receipts: &[] };
-        admin::write(db, &self.0.options.actor, &act, Timestamp::now()).map(drop)
+        admin::write(db, &self.store.0.options.actor, &act, Timestamp::now()).map(drop)
     }
 }
 

@@ -124,6 +124,6 @@ pub(in crate::store) fn head_is_told(
     if imported.is_none() {
         return Ok(direct_move.is_none() && head == (None, false));
     }
-    let stored = stored_document(db, entry.key)?.map_or((None, false), |document| document.head());
+    let stored = stored_document(db, entry.key)?.map_or((None, false), |document| document.leaf());
     Ok(head == (stored.0.as_deref(), stored.1))
 }

@@ -83,7 +83,7 @@ pub(in crate::store) fn put_head_back(
     if imported.is_none() {
         return catalogue::set_head(db, key, None, false);
     }
-    let (leaf, is_empty) = stored_document(db, key)?.map_or((None, false), |document| document.head());
+    let (leaf, is_empty) = stored_document(db, key)?.map_or((None, false), |document| document.leaf());
     let leaf_exists = match &leaf {
         Some(leaf) => log::has(db, key, leaf)?,
         None => true,

@@ -28,7 +28,7 @@ impl Entry {
         Self {
             key: self.key,
             event_count: 0,
-            head_hash: Digest::START,
+            chain_head: Digest::START,
             leaf: None,
             head_is_empty: false,
             foreign: self.foreign.clone(),

@@ -315,13 +315,13 @@ pub(in crate::store) fn delete(db: &Connection, key: i64) -> Result<()> {
     Ok(())
 }
 
-impl crate::store::Store {
+impl crate::store::Audit<'_> {
     /// Returns the end of the chain of changes of the data beside a conversation's events.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
     pub fn changes_end(&self, conversation: &ConversationId) -> Result<ChainEnd> {
-        self.snapshot(|db| end(db, super::catalogue::key(db, conversation)?))
+        self.store.snapshot(|db| end(db, super::catalogue::key(db, conversation)?))
     }
 
     /// Returns the hash of the change with this number. `None` if there is no such change.
@@ -329,6 +329,6 @@ impl crate::store::Store {
     /// # Errors
     /// [`Error::UnknownConversation`].
     pub fn change_hash_at(&self, conversation: &ConversationId, number: u64) -> Result<Option<Digest>> {
-        self.snapshot(|db| hash_at(db, super::catalogue::key(db, conversation)?, number))
+        self.store.snapshot(|db| hash_at(db, super::catalogue::key(db, conversation)?, number))
     }
 }

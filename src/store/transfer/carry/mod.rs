@@ -65,8 +65,8 @@ impl Parcel {
     }
 
     /// Returns the last link of the conversation's chain.
-    pub(crate) fn head_hash(&self) -> Digest {
-        self.whole.head_hash
+    pub(crate) fn chain_head(&self) -> Digest {
+        self.whole.chain_head
     }
 }
 

@@ -46,7 +46,8 @@ impl Page {
 impl Store {
     /// Reads everything of a conversation except its events, in one snapshot.
     pub(crate) fn parcel(&self, id: &ConversationId) -> Result<Parcel> {
-        let unfinished = self.unfinished()?.into_iter().find(|unfinished| unfinished.conversation == *id);
+        let unfinished =
+            self.maintenance().unfinished()?.into_iter().find(|unfinished| unfinished.conversation == *id);
         let parent = self.conversation(id)?.parent.map(|parent| ConversationId::new(&parent)).transpose()?;
         let store = self.store_id()?;
         self.snapshot(|db| {

@@ -82,10 +82,10 @@ fn append(
     page: &Page,
 ) -> Result<()> {
     let same_id = *id == parcel.id;
-    let mut position = log::head(db)?;
+    let mut position = log::last_position(db)?;
     for row in &page.rows {
         let sequence = entry.next();
-        let hash = chain::link(id.as_str(), sequence.0, &row.id, row.digest(), entry.head_hash);
+        let hash = chain::link(id.as_str(), sequence.0, &row.id, row.digest(), entry.chain_head);
         if same_id && hash != row.hash {
             let what = format!("{id}: the hash of the event at sequence {sequence} does not follow from it");
             return Err(Error::Corrupt { what });

@@ -54,7 +54,7 @@ impl Walk<'_> {
             let what =
                 format!("the catalogue says {} events, the log ends after {length}", stored.event_count);
             self.add_finding(None, what);
-        } else if stored.head_hash != self.hash {
+        } else if stored.chain_head != self.hash {
             let what =
                 "the head hash is not that of the last event: the end of the log, or its record, was changed";
             self.add_finding(None, what.into());

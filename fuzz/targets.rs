@@ -39,14 +39,14 @@ fn text(data: &[u8]) -> String {
     String::from_utf8_lossy(data).into_owned()
 }
 
-fn still() -> Options {
+fn without_projector() -> Options {
     Options { follow_projections: false, ..Options::default() }
 }
 
 /// Reads, upcasts, writes and draws the text of an event.
 pub fn decode_event(data: &[u8]) {
     let payload = text(data);
-    let kept = NewEvent::keep(payload.as_str(), annals::EventId::mint);
+    let kept = NewEvent::parse_lenient(payload.as_str(), annals::EventId::mint);
     if let Ok(event) = NewEvent::parse(payload.as_str()) {
         assert_eq!(event.payload(), payload, "a payload is stored unchanged");
         assert!(kept.is_ok(), "a payload that can be parsed can be kept");
@@ -181,7 +181,7 @@ static QUERIED: LazyLock<Store> = LazyLock::new(|| {
     let event = r#"{"id":"a","kind":"MessageEvent","source":"user","timestamp":"2026-01-01T00:00:00","llm_message":{"role":"user","content":[{"type":"text","text":"list the files"}]}}"#;
     std::fs::write(talk.join("events/event-00000-a.json"), event).expect("an event");
     std::fs::write(talk.join("notes.txt"), HIDDEN).expect("an attachment");
-    let store = Store::in_memory(&still()).expect("a store");
+    let store = Store::in_memory(&without_projector()).expect("a store");
     Importer::new(&store, ImportOptions::default()).import(&talk, &mut |_| ()).expect("an import");
     std::fs::remove_dir_all(&folder).expect("removing the folder");
     let events = [
@@ -306,7 +306,7 @@ pub fn foreign(data: &[u8]) {
     if written.is_empty() {
         return;
     }
-    let store = Store::in_memory(&still()).expect("a store");
+    let store = Store::in_memory(&without_projector()).expect("a store");
     let run_import = || {
         Importer::new(&store, ImportOptions::default())
             .import(&folder, &mut |_| ())
@@ -348,7 +348,7 @@ pub fn import(data: &[u8]) {
             written.insert(Path::new("talk").join(path), content);
         }
     }
-    let store = Store::in_memory(&still()).expect("a store");
+    let store = Store::in_memory(&without_projector()).expect("a store");
     let reports = match Importer::new(&store, ImportOptions::default()).import(&folder, &mut |_| ()) {
         Ok(reports) => reports,
         Err(other) => panic!("{other:?}"),
@@ -382,11 +382,11 @@ fn walk(folder: &Path, prefix: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
 
 /// Appends any events, one per line, to a conversation, and derives everything that Annals derives from it.
 pub fn fold(data: &[u8]) {
-    let store = Store::in_memory(&still()).expect("a store");
+    let store = Store::in_memory(&without_projector()).expect("a store");
     let talk = ConversationId::new("talk").expect("an id");
     let text = text(data);
     for line in text.lines().take(100) {
-        let Ok(event) = NewEvent::keep(line, annals::EventId::mint) else { continue };
+        let Ok(event) = NewEvent::parse_lenient(line, annals::EventId::mint) else { continue };
         match store.append(&talk, Expected::Any, &[event]) {
             // An event with that id has another text, or the named parent does not exist.
             Ok(_) | Err(Error::DuplicateEvent { .. } | Error::UnknownParent { .. }) => {}

@@ -289,18 +289,18 @@ async fn next_page(store: &Store, follower: &mut store::Follower, limit: usize) 
         let mut reader = follower.clone();
         let read = store.run(move |store| {
             // Made before the log is read: a commit between the two then ends the wait at once.
-            let ringing = store.ringing()?;
+            let notification = store.notification()?;
             let page = reader.next_page(limit, Duration::ZERO)?;
-            Ok((ringing, reader, page))
+            Ok((notification, reader, page))
         });
-        let (ringing, reader, page) = read.await?;
+        let (notification, reader, page) = read.await?;
         let has_moved = reader.place() != follower.place();
         *follower = reader;
         if !page.is_empty() {
             return Ok(page);
         }
         if !has_moved {
-            ringing.await;
+            notification.await;
         }
     }
 }

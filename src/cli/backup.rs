@@ -9,7 +9,7 @@ use serde_json::json;
 use super::print::{Output, bytes, plural, time};
 use super::{DONE, Place};
 use crate::error::{Error, Result};
-use crate::store::{BackupFolder, BackupStep, Store};
+use crate::store::{BackupFolder, BackupResult, Store};
 
 /// The maximum time of one wait for changes. The next wait begins at once.
 const WAIT: Duration = Duration::from_secs(3600);
@@ -106,7 +106,7 @@ fn copy(store: &Store, file: &Path, output: &Output) -> Result<u8> {
 }
 
 /// Prints what was written. With `follows`, prints nothing if nothing was new.
-fn print_step(step: Option<&BackupStep>, target: &Path, follows: bool, output: &Output) -> Result<()> {
+fn print_step(step: Option<&BackupResult>, target: &Path, follows: bool, output: &Output) -> Result<()> {
     let Some(step) = step else {
         return match (follows, output.json) {
             (true, _) => Ok(()),

@@ -29,7 +29,7 @@ pub(super) fn tell(store: &Store) {
         return;
     }
     let reports = Mutex::new(Reports { last: Instant::now() });
-    store.maintenance().tell_loading(move |progress| {
+    store.maintenance().on_rebuild_progress(move |progress| {
         let Ok(mut reports) = reports.lock() else { return };
         if let Some(line) = reports.next(progress, Instant::now()) {
             print::tell(format_args!("annals: {line}"));

@@ -10,7 +10,7 @@ use super::{DONE, FAILED, Place, REFUSED, actor};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::replay::Point;
-use crate::store::{Backup, BackupFile, Moment, Restoration, Restored, Store, Verification};
+use crate::store::{Backup, BackupFile, RestoreOptions, RestorePoint, Restored, Store, Verification};
 use crate::transfer::{CopyReport, CopyStatus, bring_back};
 
 /// Make a file from a backup, as of its end or of any earlier point, and verify all of it
@@ -59,31 +59,31 @@ pub(super) fn run(_place: &Place<'_>, command: &Arguments, output: &Output) -> R
     match (&command.to, &command.id) {
         (Some(to), Some(id)) => one(command, to, id, output),
         (Some(to), None) => {
-            let moment = moment(command.at.as_deref())?;
-            let restored = restore(&command.from, to, &moment, output)?;
+            let point = point(command.at.as_deref())?;
+            let restored = restore(&command.from, to, &point, output)?;
             print_restored(&restored, Some(to), output)
         }
         (None, _) => {
-            let moment = moment(command.at.as_deref())?;
+            let point = point(command.at.as_deref())?;
             let scratch = Scratch::beside(&command.from);
-            let restored = restore(&command.from, &scratch.0, &moment, output)?;
+            let restored = restore(&command.from, &scratch.0, &point, output)?;
             print_restored(&restored, None, output)
         }
     }
 }
 
-fn moment(text: Option<&str>) -> Result<Moment> {
-    let Some(text) = text.map(str::trim) else { return Ok(Moment::Newest) };
+fn point(text: Option<&str>) -> Result<RestorePoint> {
+    let Some(text) = text.map(str::trim) else { return Ok(RestorePoint::Newest) };
     if let Ok(position) = text.parse() {
-        return Ok(Moment::Position(Position(position)));
+        return Ok(RestorePoint::Position(Position(position)));
     }
     let time = Timestamp::parse_typed(text);
-    time.map(Moment::Time).ok_or_else(|| Error::NotATime { text: text.to_owned() })
+    time.map(RestorePoint::Time).ok_or_else(|| Error::NotATime { text: text.to_owned() })
 }
 
-fn restore(from: &Path, to: &Path, moment: &Moment, output: &Output) -> Result<Restored> {
+fn restore(from: &Path, to: &Path, point: &RestorePoint, output: &Output) -> Result<Restored> {
     let bar = output.progress("events verified");
-    let how = Restoration { moment: moment.clone(), actor: actor::who() };
+    let how = RestoreOptions { point: point.clone(), actor: actor::who() };
     let restored = Backup::restore(from, to, &how, &mut |progress| bar.set_position(progress.events))?;
     bar.finish_and_clear();
     Ok(restored)

@@ -68,4 +68,4 @@ pub use system::{SystemPromptEvent, ToolAnnotations, ToolDefinition, ToolFields}
 pub use telemetry::{ACPToolCallEvent, LLMCompletionLogEvent, StreamingDeltaEvent, TokenEvent};
 pub use tool::{Action, Observation, TaskItem, TaskStatus};
 pub use unknown::Unknown;
-pub use value::{Extra, Json, Map, Text, Untabled};
+pub use value::{Extra, Json, Map, Text, UnknownValue};

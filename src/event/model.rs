@@ -6,7 +6,7 @@
 
 pub(crate) use super::field::{Field, Model, Reading, expected, kind_of, last, members, optional, required};
 pub(crate) use super::value::{CLIENT_ACTION, Policy};
-pub use super::value::{Extra, Json, Map, Text, Untabled};
+pub use super::value::{Extra, Json, Map, Text, UnknownValue};
 
 /// The name of a field in JSON.
 macro_rules! wire {
@@ -78,7 +78,9 @@ macro_rules! model {
                         } )? )*
                         $( "kind" if !$kind.is_empty() => {} )?
                         $( $dropped => {} )?
-                        name => extra.meet(name, value, $crate::event::model::Policy::$policy, reading)?,
+                        name => {
+                            extra.apply_policy(name, value, $crate::event::model::Policy::$policy, reading)?;
+                        }
                     }
                 }
                 Ok(Self {
@@ -157,7 +159,9 @@ macro_rules! event {
                         "kind" => {}
                         $( stringify!($field) => $field = Some(value), )*
                         _ if common.take(&key, value) => {}
-                        name => extra.meet(name, value, $crate::event::model::Policy::Forbid, reading)?,
+                        name => {
+                            extra.apply_policy(name, value, $crate::event::model::Policy::Forbid, reading)?;
+                        }
                     }
                 }
                 let source = None$(.or(Some($crate::event::Source::$source)))?;
@@ -250,7 +254,7 @@ macro_rules! kinds {
         pub enum $name {
             $( $(#[$variant_meta])* $variant($type), )*
             /// A value of a kind that is not built in: from a client's tool, or from a newer version.
-            Unknown($crate::event::model::Untabled),
+            Unknown($crate::event::model::UnknownValue),
         }
 
         impl $name {
@@ -285,7 +289,8 @@ macro_rules! kinds {
                 match &*kind {
                     $( $kind => <$type as $crate::event::model::Model>::read_members(members.into_iter(), reading)
                         .map(Self::$variant), )*
-                    _ => $crate::event::model::Untabled::read($what, &kind, raw, reading).map(Self::Unknown),
+                    _ => $crate::event::model::UnknownValue::read($what, &kind, raw, reading)
+                        .map(Self::Unknown),
                 }
             }
 

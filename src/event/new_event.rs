@@ -58,7 +58,7 @@ impl NewEvent {
     ///
     /// # Errors
     /// [`PayloadError`] if the text is too large or not a JSON object, or if a searchable member cannot be kept.
-    pub fn keep(
+    pub fn parse_lenient(
         payload: impl Into<String>,
         fallback: impl FnOnce() -> EventId,
     ) -> Result<Self, PayloadError> {
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(NewEvent::parse(r#"{"kind":"PauseEvent"}"#).unwrap_err(), PayloadError::NoId);
         assert_eq!(NewEvent::parse(r#"{"id":"a"}"#).unwrap_err(), PayloadError::NoKind);
         assert_eq!(NewEvent::parse(r#"{"id":"a","kind":"K","x":NaN}"#).unwrap_err(), PayloadError::NonFinite);
-        let kept = NewEvent::keep(r#"{"x":NaN}"#, || EventId::new("line-1").unwrap()).unwrap();
+        let kept = NewEvent::parse_lenient(r#"{"x":NaN}"#, || EventId::new("line-1").unwrap()).unwrap();
         assert_eq!((kept.id().as_str(), kept.payload()), ("line-1", r#"{"x":NaN}"#));
         assert_eq!(
             NewEvent::parse(" ".repeat(PAYLOAD_BYTES_MAX + 1)).unwrap_err(),

@@ -40,7 +40,7 @@ impl Extra {
     }
 
     /// Keeps, drops or rejects a member whose name is not in the table.
-    pub(crate) fn meet(
+    pub(crate) fn apply_policy(
         &mut self,
         name: &str,
         value: Raw<'_>,
@@ -97,12 +97,12 @@ pub(crate) const CLIENT_ACTION: &str = "ClientAction_";
 
 /// A value of a kind that has no table here, as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Untabled {
+pub struct UnknownValue {
     kind: Text,
     json: Json,
 }
 
-impl Untabled {
+impl UnknownValue {
     /// Its kind.
     #[must_use]
     pub fn kind(&self) -> &str {

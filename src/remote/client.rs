@@ -51,8 +51,8 @@ impl Client {
     /// Checks that there is a server, and that its version is supported.
     ///
     /// # Errors
-    /// [`RemoteError::Unreachable`], [`RemoteError::Version`] and [`RemoteError::Strange`]. The key is not checked
-    /// here, but by later requests.
+    /// [`RemoteError::Unreachable`], [`RemoteError::Version`] and [`RemoteError::InvalidAnswer`]. The key is not
+    /// checked here, but by later requests.
     pub async fn connect(server: &Server) -> Result<Self> {
         let transport = Transport::new().map_err(|error| RemoteError::Unreachable {
             server: server.to_string(),
@@ -61,11 +61,11 @@ impl Client {
         let mut client = Self { server: server.clone(), transport, make: Make::Reference };
         let info =
             client.ask(Method::Get, "/server_info", None, QUICK).await.map_err(|error| match error {
-                RemoteError::Gone { .. } => client.strange("it is not an agent-server"),
+                RemoteError::NotFound { .. } => client.invalid_answer("it is not an agent-server"),
                 other => other,
             })?;
         let info: Value =
-            serde_json::from_str(&info).map_err(|_| client.strange("it is not an agent-server"))?;
+            serde_json::from_str(&info).map_err(|_| client.invalid_answer("it is not an agent-server"))?;
         if info["title"] == "Annals" {
             client.make = Make::Annals;
         }
@@ -98,8 +98,8 @@ impl Client {
     }
 
     /// Makes the error for an answer that violates the contract.
-    pub fn strange(&self, what: impl Into<String>) -> RemoteError {
-        RemoteError::Strange { server: self.server.to_string(), what: self.server.hide(&what.into()) }
+    pub fn invalid_answer(&self, what: impl Into<String>) -> RemoteError {
+        RemoteError::InvalidAnswer { server: self.server.to_string(), what: self.server.hide(&what.into()) }
     }
 
     /// Builds a request with the key, without sending it.
@@ -142,11 +142,11 @@ impl Client {
         let mut body = Vec::new();
         while let Some(piece) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
             if body.len() + piece.len() > ANSWER_BYTES_MAX {
-                return Err(self.strange(format!("more than {ANSWER_BYTES_MAX} bytes")));
+                return Err(self.invalid_answer(format!("more than {ANSWER_BYTES_MAX} bytes")));
             }
             body.extend_from_slice(&piece);
         }
-        String::from_utf8(body).map_err(|_| self.strange("text that is not UTF-8"))
+        String::from_utf8(body).map_err(|_| self.invalid_answer("text that is not UTF-8"))
     }
 
     /// Makes the error for a missing answer, with all its causes and without the address.
@@ -169,7 +169,7 @@ impl Client {
         let detail = self.server.hide(cut(&detail));
         match status {
             401 | 403 => RemoteError::Key { server },
-            404 => RemoteError::Gone { server, detail },
+            404 => RemoteError::NotFound { server, detail },
             429 | 503 => RemoteError::Busy { server, detail },
             500.. => RemoteError::Failed { server, status, detail },
             _ => RemoteError::Refused { server, status, detail },

@@ -28,7 +28,7 @@ pub enum RemoteError {
     },
     /// The requested object does not exist at the server, or no longer.
     #[error("{server}: {detail}")]
-    Gone {
+    NotFound {
         /// The server.
         server: String,
         /// The server's message.
@@ -74,7 +74,7 @@ pub enum RemoteError {
     },
     /// The answer violates the contract.
     #[error("{server} sent an invalid answer: {what}")]
-    Strange {
+    InvalidAnswer {
         /// The server.
         server: String,
         /// The reason.
@@ -107,10 +107,10 @@ impl RemoteError {
             Self::Unreachable { .. } | Self::Busy { .. } | Self::Failed { .. } => true,
             Self::Address { .. }
             | Self::Key { .. }
-            | Self::Gone { .. }
+            | Self::NotFound { .. }
             | Self::Refused { .. }
             | Self::Version { .. }
-            | Self::Strange { .. }
+            | Self::InvalidAnswer { .. }
             | Self::Unsupported { .. } => false,
         }
     }

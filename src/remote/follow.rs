@@ -198,10 +198,10 @@ impl Work {
             match self.refresh().await {
                 Ok(()) => {}
                 Err(error) if error.is_passing() => self.mark_lost(error),
-                Err(error @ RemoteError::Strange { .. }) => self.mark_lost(error),
+                Err(error @ RemoteError::InvalidAnswer { .. }) => self.mark_lost(error),
                 Err(error) => return self.end(error),
             }
-            if let RemoteError::Strange { .. } = cause {
+            if let RemoteError::InvalidAnswer { .. } = cause {
                 self.mark_lost(cause);
             }
             self.wait_and_serve(wait).await;
@@ -252,7 +252,9 @@ impl Work {
                         Heard::Text(text) => match self.take(&text).await {
                             Ok(()) => was_open = true,
                             Err(error) if error.is_passing() => return End::Lost { was_open, cause: error },
-                            Err(error @ RemoteError::Strange { .. }) => return End::Lost { was_open, cause: error },
+                            Err(error @ RemoteError::InvalidAnswer { .. }) => {
+                                return End::Lost { was_open, cause: error };
+                            }
                             Err(error) => return End::Final(error),
                         },
                         Heard::Pong => {}
@@ -276,7 +278,7 @@ impl Work {
     /// Handles a frame.
     async fn take(&mut self, text: &str) -> Result<()> {
         let Some(frame) = Frame::read(text) else {
-            return Err(self.client.strange("a frame that cannot be read"));
+            return Err(self.client.invalid_answer("a frame that cannot be read"));
         };
         match frame {
             Frame::Durable { sequence, event } => self.take_event(sequence, event).await,
@@ -328,7 +330,7 @@ impl Work {
     /// Reads the state, and all events up to now.
     async fn refresh(&mut self) -> Result<()> {
         let info = self.client.get(&Client::path(&self.id, "")).await?;
-        let state = Raw::parse(&info).map_err(|_| self.client.strange("expected a conversation"))?;
+        let state = Raw::parse(&info).map_err(|_| self.client.invalid_answer("expected a conversation"))?;
         // The state is applied before the events, because later events have the newer status.
         self.seen.send_modify(|seen| seen.refresh(state));
         self.catch_up().await?;

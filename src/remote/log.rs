@@ -75,7 +75,7 @@ impl Client {
     /// Returns the events behind a place, at most one page. Empty at the end of the log.
     ///
     /// # Errors
-    /// The errors of a request; [`RemoteError::Strange`] if the log no longer has the last event of the cursor.
+    /// The errors of a request; [`RemoteError::InvalidAnswer`] if the log no longer has the last event of the cursor.
     pub async fn log_behind(&self, id: &ConversationId, cursor: &Cursor) -> Result<Vec<LoggedEvent>> {
         let mut limit = PAGE;
         loop {
@@ -85,7 +85,7 @@ impl Client {
             };
             match page {
                 // A page of long events may exceed the limit on answers.
-                Err(RemoteError::Strange { .. }) if limit > 2 => limit = (limit / 10).max(2),
+                Err(RemoteError::InvalidAnswer { .. }) if limit > 2 => limit = (limit / 10).max(2),
                 page => return page,
             }
         }
@@ -101,7 +101,7 @@ impl Client {
         let path = format!("/api/annals/conversations/{id}/events?from={}&limit={limit}", cursor.next);
         let text = self.get(&path).await?;
         let page: Stored<'_> =
-            serde_json::from_str(&text).map_err(|_| self.strange("expected a page of events"))?;
+            serde_json::from_str(&text).map_err(|_| self.invalid_answer("expected a page of events"))?;
         let event = |place: Place<'_>| LoggedEvent {
             sequence: place.sequence,
             payload: place.event.get().to_owned(),
@@ -123,25 +123,25 @@ impl Client {
         }
         let text = self.get(&path).await?;
         let page: Search<'_> =
-            serde_json::from_str(&text).map_err(|_| self.strange("expected a page of events"))?;
+            serde_json::from_str(&text).map_err(|_| self.invalid_answer("expected a page of events"))?;
         let mut items = page.items.into_iter();
         if let Some(last) = &cursor.last {
             // For an unknown id, the reference returns the beginning of the log.
             let first = items.next().and_then(|first| self::id(first.get()));
             if first.as_ref() != Some(last) {
-                return Err(self.strange(format!("the log no longer has the event {last}")));
+                return Err(self.invalid_answer(format!("the log no longer has the event {last}")));
             }
         }
         let mut events = Vec::new();
         for (sequence, event) in (cursor.next..).zip(items) {
             // The next page begins at the id of the last event.
             if self::id(event.get()).is_none() {
-                return Err(self.strange(format!("the event {sequence} has no id")));
+                return Err(self.invalid_answer(format!("the event {sequence} has no id")));
             }
             events.push(LoggedEvent { sequence, payload: event.get().to_owned() });
         }
         if events.is_empty() && page.next_page_id.is_some() {
-            return Err(self.strange("a page without events that is not the last"));
+            return Err(self.invalid_answer("a page without events that is not the last"));
         }
         Ok(events)
     }
@@ -154,7 +154,8 @@ impl Client {
         let mut last = self.last_event(id).await?;
         loop {
             let count = self.get(&Self::path(id, "/events/count")).await?;
-            let next = count.trim().parse().map_err(|_| self.strange("expected a number of events"))?;
+            let next =
+                count.trim().parse().map_err(|_| self.invalid_answer("expected a number of events"))?;
             let again = self.last_event(id).await?;
             if again == last {
                 return Ok(Cursor { next, last });
@@ -167,7 +168,7 @@ impl Client {
         let path = Self::path(id, "/events/search?limit=1&sort_order=TIMESTAMP_DESC");
         let text = self.get(&path).await?;
         let page: Search<'_> =
-            serde_json::from_str(&text).map_err(|_| self.strange("expected a page of events"))?;
+            serde_json::from_str(&text).map_err(|_| self.invalid_answer("expected a page of events"))?;
         Ok(page.items.first().and_then(|last| self::id(last.get())))
     }
 }

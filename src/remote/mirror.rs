@@ -114,7 +114,7 @@ fn end(store: &Store, id: &ConversationId) -> crate::Result<Cursor> {
 
 fn append(store: &Store, id: &ConversationId, page: Vec<LoggedEvent>) -> crate::Result<()> {
     let Some(first) = page.first().map(|event| event.sequence) else { return Ok(()) };
-    let events = page.into_iter().map(|event| Ok(NewEvent::keep(event.payload, EventId::mint)?));
+    let events = page.into_iter().map(|event| Ok(NewEvent::parse_lenient(event.payload, EventId::mint)?));
     let events = events.collect::<crate::Result<Vec<_>>>()?;
     store.append(id, Expected::Exact(first), &events).map(|_| ())
 }

@@ -63,7 +63,7 @@ impl Socket {
         }
         let accept = response.headers().get("sec-websocket-accept").map(|value| value.as_bytes().to_owned());
         if accept.as_deref() != Some(derive_accept_key(nonce.as_bytes()).as_bytes()) {
-            return Err(client.strange("its handshake does not match the request"));
+            return Err(client.invalid_answer("its handshake does not match the request"));
         }
         let upgraded = response.upgrade().await.map_err(|error| client.unreachable(&error))?;
         let config = WebSocketConfig::default()
@@ -83,7 +83,7 @@ impl Socket {
                     UNAUTHORISED => return Heard::Ended(RemoteError::Key { server: server() }),
                     UNKNOWN => {
                         let detail = "Conversation not found".to_owned();
-                        return Heard::Ended(RemoteError::Gone { server: server(), detail });
+                        return Heard::Ended(RemoteError::NotFound { server: server(), detail });
                     }
                     _ => return Heard::Lost,
                 },

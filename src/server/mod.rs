@@ -42,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::conversation::{command, conversations, events, gateway};
 use self::http::{auth, cors, listen, origin, request::BODY_BYTES_MAX};
-use self::live::heard;
+use self::live::delivery;
 pub use self::live::{App, Undelivered};
 use self::settings::extension::{agents, catalog, plugins, skills};
 use self::settings::{agent_profiles, connections, meta_profiles, profiles, tries, workspaces};
@@ -58,7 +58,7 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/conversations", conversations::routes())
         .nest("/conversations/{conversation_id}", command::routes())
         .nest("/conversations/{conversation_id}/events", events::routes())
-        .layer(from_fn_with_state(Arc::clone(&app), heard::before_the_answer));
+        .layer(from_fn_with_state(Arc::clone(&app), delivery::before_the_answer));
     let api = Router::new()
         .merge(conversations)
         .nest("/bash", bash::routes())

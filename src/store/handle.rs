@@ -117,7 +117,7 @@ impl Store {
             projector,
             watch: feed::Watch::new(uri, flags),
             #[cfg(feature = "aio")]
-            shared: crate::store::read::ringing::Shared::new(options),
+            shared: crate::store::read::notification::Shared::new(options),
         })))
     }
 

@@ -47,7 +47,7 @@ pub(crate) use engine::heap::Cancel;
 pub use file::database::APPLICATION_ID;
 pub use file::write_log::{LogReader, WriteLog};
 pub use maintenance::backup::{
-    BackupFile, BackupFolder, BackupReport, BackupStep, Changes, Moment, Restoration, Restored,
+    BackupFile, BackupFolder, BackupReport, BackupResult, Changes, RestoreOptions, RestorePoint, Restored,
 };
 pub use maintenance::delete::Erasure;
 pub(crate) use maintenance::examine::Bone;
@@ -88,13 +88,13 @@ pub use table::origin::{Container, Glue, Origin, Problem};
 pub use table::repair::{Mending, Repair};
 pub(crate) use transfer::carry::{Beside, Parcel, Step};
 pub(crate) use transfer::foreign::{ForeignDatabase, ForeignTable, ForeignValue, NewForeignDatabase};
-pub(crate) use transfer::import::{Arrival, ArrivingFile, Door, LogCopy, Surroundings};
+pub(crate) use transfer::import::{Arrival, ArrivingFile, ImportSource, LogCopy, Surroundings};
 pub use write::append::{Append, Appended, Leaf};
 pub use write::queue::Lead;
 pub use write::writer::WriteCounts;
 
 use crate::error::{Error, Result};
-use engine::Doing as _;
+use engine::WhileDoing as _;
 use engine::readers::Readers;
 use file::database;
 use file::place::Place;
@@ -141,7 +141,7 @@ struct Inner {
     projector: Option<Projector>,
     watch: feed::Watch,
     #[cfg(feature = "aio")]
-    shared: read::ringing::Shared,
+    shared: read::notification::Shared,
 }
 
 impl Store {

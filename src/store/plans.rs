@@ -281,7 +281,7 @@ mod tests {
         "write_log", // the size of a file, and the system's locks
         "counts",    // of this process
         "made_again",
-        "tell_loading",
+        "on_rebuild_progress",
         "store_id",
         "upgraded_from",
         "body",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Copier, CopyOptions, CopyReport};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::store::{Backup, Moment, Options, Store};
+use crate::store::{Backup, Options, RestorePoint, Store};
 
 /// Brings a conversation of a backup back into `target`, in its last state, even if it was deleted later.
 ///
@@ -22,7 +22,7 @@ pub fn bring_back(
     target: &Store,
 ) -> Result<CopyReport> {
     let scratch = Scratch::beside(&target.path());
-    Backup::restore(backup, &scratch.0, &Moment::Holding(id.clone()).into(), &mut |_| ())?;
+    Backup::restore(backup, &scratch.0, &RestorePoint::Holding(id.clone()).into(), &mut |_| ())?;
     let options = Options { create: false, follow_projections: false, ..Options::default() };
     let source = Store::open_with(&scratch.0, &options)?;
     match length(&source)? {

@@ -9,7 +9,7 @@ use super::source::Candidate;
 use crate::error::Result;
 use crate::event::{Event, Given, NewEvent};
 use crate::ids::{ConversationId, Sequence};
-use crate::store::{Arrival, Attachment, Door, Problem, Store};
+use crate::store::{Arrival, Attachment, ImportSource, Problem, Store};
 
 /// Events are written in one transaction as soon as there are this many of them, or this many payload bytes.
 pub(super) const CHUNK_EVENTS: usize = 1000;
@@ -131,7 +131,7 @@ impl<'a> Intake<'a> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let landings = self.store.import_events(self.id, Door::Folder(&self.source), &self.chunk)?;
+        let landings = self.store.import_events(self.id, ImportSource::Folder(&self.source), &self.chunk)?;
         self.chunk_bytes = 0;
         let paths = std::mem::take(&mut self.chunk_paths);
         let arrivals = std::mem::take(&mut self.chunk).into_iter().zip(paths);

@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use crate::support::child::{self, Running};
-use crate::support::events::{event, said};
+use crate::support::events::{event, user_message};
 use crate::support::{Scratch, assert_sound, conversation};
 
 /// The time limit of a wait. A test that passes needs much less.
@@ -28,7 +28,7 @@ async fn next(feed: &mut aio::Follower, limit: usize) -> Vec<String> {
 }
 
 async fn append(store: &aio::Store, talk: &ConversationId, name: &str) {
-    store.append(talk, Expected::Any, vec![said(name, "text")]).await.unwrap();
+    store.append(talk, Expected::Any, vec![user_message(name, "text")]).await.unwrap();
 }
 
 #[tokio::test]
@@ -36,10 +36,12 @@ async fn events_are_read_back_and_conflicts_are_reported() {
     let scratch = Scratch::new();
     let store = aio::Store::open_with(scratch.database(), Options::default()).await.unwrap();
     let talk = conversation("talk");
-    let places =
-        store.append(&talk, Expected::Empty, vec![said("a", "one"), said("b", "two")]).await.unwrap();
+    let places = store
+        .append(&talk, Expected::Empty, vec![user_message("a", "one"), user_message("b", "two")])
+        .await
+        .unwrap();
     assert_eq!(places.iter().map(|place| place.sequence).collect::<Vec<_>>(), [Sequence(0), Sequence(1)]);
-    let stale = store.append(&talk, Expected::Exact(1), vec![said("c", "three")]).await;
+    let stale = store.append(&talk, Expected::Exact(1), vec![user_message("c", "three")]).await;
     assert!(matches!(stale, Err(Error::Conflict { .. })), "{stale:?}");
     assert_eq!(store.events(&talk, EventQuery::default(), 10).await.unwrap().events.len(), 2);
     let id = talk.clone();
@@ -85,7 +87,8 @@ async fn a_dropped_append_is_stored_whole_or_not_at_all_and_can_be_repeated() {
     let store = open(&scratch);
     let talk = conversation("talk");
     for number in 0..50 {
-        let events: Vec<_> = (0..3).map(|part| said(&format!("e{number:02}-{part}"), "text")).collect();
+        let events: Vec<_> =
+            (0..3).map(|part| user_message(&format!("e{number:02}-{part}"), "text")).collect();
         let mut dropped = Box::pin(store.append(&talk, Expected::Any, events.clone()));
         let waker = std::task::Waker::noop();
         let _maybe_done = dropped.as_mut().poll(&mut std::task::Context::from_waker(waker));
@@ -222,7 +225,7 @@ fn appends_are_committed_even_if_every_blocking_thread_waits_for_one() {
         let busy = tokio::task::spawn_blocking(move || {
             begin.send(()).unwrap();
             released.recv().unwrap();
-            blocking.append(&theirs, Expected::Any, &[said("theirs", "text")]).unwrap();
+            blocking.append(&theirs, Expected::Any, &[user_message("theirs", "text")]).unwrap();
         });
         begun.await.unwrap();
         // This append is the first in the queue, so it needs a thread that commits.
@@ -345,7 +348,7 @@ async fn another_process_appends_and_a_waiting_follower_gets_it() {
     const TEST: &str = "aio::another_process_appends_and_a_waiting_follower_gets_it";
     if let Some(role) = child::role() {
         let store = annals::Store::open(role.database).unwrap();
-        store.append(&conversation("talk"), Expected::Any, &[said("theirs", "text")]).unwrap();
+        store.append(&conversation("talk"), Expected::Any, &[user_message("theirs", "text")]).unwrap();
         return;
     }
     let scratch = Scratch::new();

@@ -10,7 +10,7 @@ use annals::transfer::Importer;
 use annals::{Expected, Store};
 use serde_json::{Value, json};
 
-use crate::support::events::{called, command, event, pause_after, printed, said};
+use crate::support::events::{command, event, pause_after, printed, tool_call, user_message};
 use crate::support::{Scratch, conversation, folder};
 
 fn ask(store: &Store, sql: &str, parameters: &[(String, SqlValue)]) -> SqlAnswer {
@@ -28,7 +28,7 @@ fn text(value: &str) -> SqlValue {
 }
 
 fn goldens(scratch: &Scratch) -> Store {
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     for golden in ["conversations", "legacy"] {
         Importer::new(&store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
     }
@@ -38,13 +38,13 @@ fn goldens(scratch: &Scratch) -> Store {
 #[test]
 fn a_call_is_live_if_head_descends_from_it() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
     let events = [
-        said("a", "try"),
+        user_message("a", "try"),
         command("b", "call-1", "rm left"),
         printed("c", "b", "call-1", "", 0),
-        called("d", "call-2", "grep", json!({"kind": "GrepAction"})),
+        tool_call("d", "call-2", "grep", json!({"kind": "GrepAction"})),
     ];
     store.append(&talk, Expected::Empty, &events).unwrap();
     let live = "SELECT action_id, is_live FROM tool_calls ORDER BY sequence";
@@ -122,7 +122,7 @@ fn an_error_without_a_class_gets_the_class_that_annals_computes() {
     let two: Vec<&String> = words.iter().collect();
     cases.extend(two.windows(2).map(|two| ("X".to_owned(), format!("{} {}", two[1], two[0]))));
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let events: Vec<_> = cases
         .iter()
         .enumerate()
@@ -150,11 +150,11 @@ fn an_error_without_a_class_gets_the_class_that_annals_computes() {
 #[test]
 fn conversations_have_a_user_id_and_attachments_have_a_rowid() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     for (name, meta) in [("ada", r#"{"user_id": "ada"}"#), ("odd", "{no json"), ("none", "{}")] {
         let folder = scratch.path(name);
         std::fs::create_dir_all(folder.join("events")).unwrap();
-        let first = said("a", "hello");
+        let first = user_message("a", "hello");
         std::fs::write(folder.join("events/event-00000-a.json"), first.payload()).unwrap();
         std::fs::write(folder.join("base_state.json"), json!({"id": name}).to_string()).unwrap();
         std::fs::write(folder.join("meta.json"), meta).unwrap();

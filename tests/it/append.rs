@@ -12,11 +12,11 @@ use annals::{
 };
 use serde_json::json;
 
-use crate::support::events::{answered, event, pause, pause_after, payload, said, updated};
-use crate::support::{all_events, assert_error, assert_sound, conversation, event_ids, still};
+use crate::support::events::{answered, event, pause, pause_after, payload, updated, user_message};
+use crate::support::{all_events, assert_error, assert_sound, conversation, event_ids, without_projector};
 
 fn memory() -> Store {
-    Store::in_memory(&still()).unwrap()
+    Store::in_memory(&without_projector()).unwrap()
 }
 
 fn id(text: &str) -> EventId {
@@ -65,7 +65,7 @@ fn every_expectation_is_met_or_rejected_with_both_numbers() {
 fn a_retry_with_the_same_bytes_returns_the_places_of_the_events() {
     let store = memory();
     let talk = conversation("talk");
-    let batch = [said("a", "one"), answered("b", "two")];
+    let batch = [user_message("a", "one"), answered("b", "two")];
     store.append(&conversation("other"), Expected::Any, &[pause("x")]).unwrap();
     let first = store.append(&talk, Expected::Empty, &batch).unwrap();
     assert_eq!(first, [place(0, 2, false), place(1, 3, false)]);
@@ -83,10 +83,10 @@ fn a_retry_with_the_same_bytes_returns_the_places_of_the_events() {
 fn a_known_id_with_other_bytes_is_refused_with_its_place() {
     let store = memory();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[pause("a"), said("b", "said")]).unwrap();
+    store.append(&talk, Expected::Any, &[pause("a"), user_message("b", "said")]).unwrap();
     let refusal = Error::DuplicateEvent { conversation: talk.clone(), event: id("b"), sequence: 1 };
-    let spaced = NewEvent::parse(format!(" {}", said("b", "said").payload())).unwrap();
-    for other in [said("b", "something else"), spaced] {
+    let spaced = NewEvent::parse(format!(" {}", user_message("b", "said").payload())).unwrap();
+    for other in [user_message("b", "something else"), spaced] {
         assert_error(store.append(&talk, Expected::Any, std::slice::from_ref(&other)), &refusal);
         assert_error(store.append(&talk, Expected::Exact(2), &[pause("new"), other]), &refusal);
     }
@@ -115,7 +115,10 @@ fn an_event_that_is_in_a_batch_twice_is_appended_once() {
     let places = store.append(&talk, Expected::Any, &[pause("a"), pause("a"), pause("b")]).unwrap();
     assert_eq!(places, [place(0, 1, false), place(0, 1, true), place(1, 2, false)]);
     let refusal = Error::DuplicateEvent { conversation: talk.clone(), event: id("c"), sequence: 2 };
-    assert_error(store.append(&talk, Expected::Any, &[pause("c"), said("c", "not a pause")]), &refusal);
+    assert_error(
+        store.append(&talk, Expected::Any, &[pause("c"), user_message("c", "not a pause")]),
+        &refusal,
+    );
     assert_eq!(event_ids(&store, &talk), ["a", "b"]);
 }
 
@@ -124,8 +127,8 @@ fn one_event_id_may_be_in_many_conversations() {
     let store = memory();
     for name in ["source", "fork"] {
         let talk = conversation(name);
-        store.append(&talk, Expected::Empty, &[said("a", name)]).unwrap();
-        assert_eq!(all_events(&store, &talk)[0].payload, said("a", name).payload());
+        store.append(&talk, Expected::Empty, &[user_message("a", name)]).unwrap();
+        assert_eq!(all_events(&store, &talk)[0].payload, user_message("a", name).payload());
     }
 }
 
@@ -158,15 +161,19 @@ fn a_parent_must_be_in_the_log_before_its_child() {
 fn a_batch_is_written_whole_or_not_at_all() {
     let store = memory();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("a", "one")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "one")]).unwrap();
     let before = store.conversation(&talk).unwrap();
-    let bad = [said("b", "two"), updated("c", "execution_status", "stuck".into()), said("a", "not one")];
+    let bad = [
+        user_message("b", "two"),
+        updated("c", "execution_status", "stuck".into()),
+        user_message("a", "not one"),
+    ];
     store.append(&talk, Expected::Any, &bad).unwrap_err();
     assert_eq!(store.conversation(&talk).unwrap(), before);
     assert_eq!(event_ids(&store, &talk), ["a"]);
 
     // The rejected batch took no sequence and no position.
-    let places = store.append(&talk, Expected::Exact(1), &[said("b", "two")]).unwrap();
+    let places = store.append(&talk, Expected::Exact(1), &[user_message("b", "two")]).unwrap();
     assert_eq!(places, [place(1, 2, false)]);
     assert_sound(&store);
 }
@@ -184,7 +191,7 @@ fn an_empty_batch_creates_a_conversation_and_writes_no_event() {
 fn head_catalogue_and_base_state_move_with_the_events() {
     let store = memory();
     let talk = conversation("talk");
-    let events = [said("a", "Please  count\nthe files"), answered("b", "There are three.")];
+    let events = [user_message("a", "Please  count\nthe files"), answered("b", "There are three.")];
     let append = Append {
         expected: Expected::Empty,
         events: events.to_vec(),

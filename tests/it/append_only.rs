@@ -5,7 +5,7 @@ use annals::state::base::FieldChange;
 use annals::store::BaseStateChange;
 use rusqlite::Connection;
 
-use crate::support::events::{answered, said};
+use crate::support::events::{answered, user_message};
 use crate::support::{Scratch, all_events, assert_sound, conversation, rows};
 
 const COLUMNS: &str = "position, conversation, sequence, id, kind, source, timestamp, parent_id, tool_call_id, \
@@ -56,9 +56,9 @@ fn connect(scratch: &Scratch, recursive_triggers: bool) -> Connection {
 #[test]
 fn another_program_can_neither_change_nor_remove_nor_add_an_event() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("a", "one"), answered("b", "two")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "one"), answered("b", "two")]).unwrap();
     let before = all_events(&store, &talk);
     for recursive_triggers in [false, true] {
         let db = connect(&scratch, recursive_triggers);
@@ -75,16 +75,16 @@ fn another_program_can_neither_change_nor_remove_nor_add_an_event() {
     assert_sound(&store);
 
     // Annals itself can still append.
-    store.append(&talk, Expected::Exact(2), &[said("c", "three")]).unwrap();
+    store.append(&talk, Expected::Exact(2), &[user_message("c", "three")]).unwrap();
     assert_sound(&store);
 }
 
 #[test]
 fn another_program_cannot_rewrite_the_history_of_a_base_state() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("a", "one")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "one")]).unwrap();
     let fields = vec![FieldChange::set("max_iterations", "7").unwrap()];
     store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
     let read = "SELECT * FROM base_state_change";
@@ -106,14 +106,14 @@ fn another_program_cannot_rewrite_the_history_of_a_base_state() {
 fn a_program_that_only_reads_needs_nothing_from_annals() {
     let scratch = Scratch::new();
     let talk = conversation("talk");
-    scratch.open().append(&talk, Expected::Any, &[said("a", "one")]).unwrap();
+    scratch.open().append(&talk, Expected::Any, &[user_message("a", "one")]).unwrap();
     let db = scratch.foreign();
     let read = "SELECT conversation_id, sequence, event_id, payload FROM events";
     let expected = vec![vec![
         "talk".to_owned().into(),
         0.into(),
         "a".to_owned().into(),
-        said("a", "one").payload().to_owned().into(),
+        user_message("a", "one").payload().to_owned().into(),
     ]];
     assert_eq!(rows(&db, read), expected);
 }

@@ -9,7 +9,7 @@ use annals::transfer::{Exporter, Format, ImportStatus, Importer};
 use annals::{ConversationId, Error, Expected, Sequence, Store};
 use rusqlite::types::Value;
 
-use crate::support::events::{command, printed, said};
+use crate::support::events::{command, printed, user_message};
 use crate::support::folder::{self, Tree};
 use crate::support::planted::{self, BEGINNING, CANARY, count_bytes, found, plant};
 use crate::support::projected::{assert_same_rows, dump};
@@ -35,7 +35,7 @@ fn plant_often(scratch: &Scratch, store: &Store) -> ConversationId {
     let id = plant(scratch, store);
     let say = |round: usize| {
         let text = format!("round {round} of the deployment; the key that it was given is {CANARY}, keep it");
-        said(&format!("r{round}"), &text)
+        user_message(&format!("r{round}"), &text)
     };
     store.append(&id, Expected::Any, &(0..300).map(say).collect::<Vec<_>>()).unwrap();
     id
@@ -122,7 +122,7 @@ fn assert_same_answers(after: &BTreeMap<String, String>, before: &BTreeMap<Strin
 #[test]
 fn archived_goldens_answer_as_before_and_come_back_byte_for_byte() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let ids = goldens(&store);
     assert!(ids.len() > 30, "{}", ids.len());
     let (before, exported) = (answers(&store, &ids), export(&scratch, &store, &ids, "before"));
@@ -171,9 +171,10 @@ fn archived_goldens_answer_as_before_and_come_back_byte_for_byte() {
 #[test]
 fn an_archived_conversation_can_continue_and_be_archived_again() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    let first = [said("a", "begin"), command("b", "c1", "ls -l"), printed("c", "b", "c1", "total 0", 0)];
+    let first =
+        [user_message("a", "begin"), command("b", "c1", "ls -l"), printed("c", "b", "c1", "total 0", 0)];
     store.append(&talk, Expected::Empty, &first).unwrap();
     let report = archive(&store, std::slice::from_ref(&talk));
     assert_eq!((report.conversations, report.events, report.dictionary_bytes), (1, 3, 0));
@@ -182,7 +183,7 @@ fn an_archived_conversation_can_continue_and_be_archived_again() {
     let places = store.append(&talk, Expected::Any, &first).unwrap();
     assert!(places.iter().all(|place| place.known));
     assert!(matches!(
-        store.append(&talk, Expected::Any, &[said("a", "begin otherwise")]).unwrap_err(),
+        store.append(&talk, Expected::Any, &[user_message("a", "begin otherwise")]).unwrap_err(),
         Error::DuplicateEvent { .. }
     ));
     let more = [command("d", "c2", "pwd"), printed("e", "d", "c2", "/x", 0)];
@@ -211,7 +212,7 @@ fn an_archived_conversation_can_continue_and_be_archived_again() {
 #[test]
 fn other_programs_see_stubs_and_can_read_every_view() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let ids = goldens(&store);
     archive(&store, &ids);
     let db = scratch.foreign();
@@ -236,7 +237,7 @@ fn other_programs_see_stubs_and_can_read_every_view() {
 #[test]
 fn a_second_archive_uses_the_dictionary_of_the_first() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     Importer::new(&store, Default::default()).import(&folder::golden("corrupt"), &mut |_| ()).unwrap();
     let ids = ids(&store);
     let (first, second) = ids.split_at(ids.len() / 2);
@@ -251,7 +252,7 @@ fn a_second_archive_uses_the_dictionary_of_the_first() {
 #[test]
 fn redacted_text_does_not_stay_in_a_dictionary() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let mut ids = goldens(&store);
     let id = plant_often(&scratch, &store);
     ids.push(id.clone());
@@ -279,7 +280,7 @@ fn redacted_text_does_not_stay_in_a_dictionary() {
 fn erased_and_deleted_conversations_leave_the_archive() {
     for how in ["erase", "delete"] {
         let scratch = Scratch::new();
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         let mut ids = goldens(&store);
         let id = plant_often(&scratch, &store);
         ids.push(id.clone());
@@ -307,7 +308,7 @@ fn erased_and_deleted_conversations_leave_the_archive() {
 #[test]
 fn a_redacted_conversation_can_be_archived_and_still_verifies() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = planted::import(&scratch, &store, &planted::tree()).id.unwrap();
     let finder = Finder::expression(CANARY).unwrap();
     store
@@ -344,7 +345,7 @@ fn damage_to_an_archive_is_found_and_reported() {
     ];
     for (damage, expected) in damages {
         let scratch = Scratch::new();
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         let coding = folder::golden("conversations/coding-task");
         Importer::new(&store, Default::default()).import(&coding, &mut |_| ()).unwrap();
         archive(&store, &ids(&store));
@@ -363,7 +364,7 @@ fn damage_to_an_archive_is_found_and_reported() {
 #[test]
 fn no_query_can_decompress_by_itself() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     archive(&store, &goldens(&store));
     for sql in [
         "SELECT unarchived_payload(x'00', 1, NULL)",

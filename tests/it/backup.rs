@@ -7,9 +7,9 @@ use annals::store::BackupReport;
 use annals::transfer::Importer;
 use annals::{Error, Expected, Options, Position, Store};
 
-use crate::support::events::said;
+use crate::support::events::user_message;
 use crate::support::{
-    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, folder, still,
+    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, folder, without_projector,
 };
 
 fn import(store: &Store, golden: &str) {
@@ -28,8 +28,8 @@ fn names(folder: &Path) -> Vec<String> {
 #[test]
 fn a_backup_is_the_same_store_in_one_file() {
     let scratch = Scratch::new();
-    let in_memory = Store::in_memory(&still()).unwrap();
-    let in_file = scratch.open_still();
+    let in_memory = Store::in_memory(&without_projector()).unwrap();
+    let in_file = scratch.open_without_projector();
     for (store, name) in [(&in_file, "of-file.db"), (&in_memory, "of-memory.db")] {
         import(store, "conversations");
         import(store, "corrupt/torn-partial-last");
@@ -47,7 +47,7 @@ fn a_backup_is_the_same_store_in_one_file() {
                 bytes: fs::metadata(&to).unwrap().len(),
             }
         );
-        let copy = Store::open_with(&to, &Options { read_only: true, ..still() }).unwrap();
+        let copy = Store::open_with(&to, &Options { read_only: true, ..without_projector() }).unwrap();
         let list = |store: &Store| {
             store.conversations(&Default::default(), Default::default(), None, 100).unwrap().conversations
         };
@@ -67,12 +67,12 @@ fn a_backup_is_the_same_store_in_one_file() {
 #[test]
 fn a_backup_can_be_appended_to() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("a", "one")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "one")]).unwrap();
     store.backup().to_new_file(scratch.path("copy.db")).unwrap();
     let copy = Store::open(scratch.path("copy.db")).unwrap();
-    copy.append(&talk, Expected::Exact(1), &[said("b", "two")]).unwrap();
+    copy.append(&talk, Expected::Exact(1), &[user_message("b", "two")]).unwrap();
     assert_eq!((event_ids(&copy, &talk).len(), event_ids(&store, &talk).len()), (2, 1));
     assert_sound(&copy);
 }
@@ -82,11 +82,12 @@ fn a_backup_while_others_write_is_one_moment_of_the_store() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("first", "one")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("first", "one")]).unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for number in 0..120 {
-                let pair = [said(&format!("{number}-a"), "x"), said(&format!("{number}-b"), "y")];
+                let pair =
+                    [user_message(&format!("{number}-a"), "x"), user_message(&format!("{number}-b"), "y")];
                 store.append(&talk, Expected::Any, &pair).unwrap();
             }
         });
@@ -94,7 +95,7 @@ fn a_backup_while_others_write_is_one_moment_of_the_store() {
         while !writer.is_finished() {
             let to = scratch.path(&format!("{number}.db"));
             let report = store.backup().to_new_file(&to).unwrap();
-            let copy = Store::open_with(&to, &Options { read_only: true, ..still() }).unwrap();
+            let copy = Store::open_with(&to, &Options { read_only: true, ..without_projector() }).unwrap();
             assert_eq!(report.events % 2, 1, "a batch is only partly in the backup");
             assert_eq!(event_ids(&copy, &talk).len() as u64, report.events);
             assert_eq!(report.last_position, Position(report.events));
@@ -107,8 +108,8 @@ fn a_backup_while_others_write_is_one_moment_of_the_store() {
 #[test]
 fn a_backup_never_overwrites_an_existing_path() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
-    store.append(&conversation("talk"), Expected::Any, &[said("a", "one")]).unwrap();
+    let store = scratch.open_without_projector();
+    store.append(&conversation("talk"), Expected::Any, &[user_message("a", "one")]).unwrap();
     fs::write(scratch.path("taken"), "mine").unwrap();
     fs::create_dir(scratch.path("folder")).unwrap();
     for path in ["taken", "folder", "annals.db"] {
@@ -129,8 +130,8 @@ fn a_backup_never_overwrites_an_existing_path() {
 #[test]
 fn several_backups_may_run_at_the_same_time() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
-    store.append(&conversation("talk"), Expected::Any, &[said("a", "one")]).unwrap();
+    let store = scratch.open_without_projector();
+    store.append(&conversation("talk"), Expected::Any, &[user_message("a", "one")]).unwrap();
     let to = scratch.path("backups/one.db");
     let answers: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..6).map(|_| scope.spawn(|| store.backup().to_new_file(&to))).collect();
@@ -150,10 +151,10 @@ fn several_backups_may_run_at_the_same_time() {
 #[test]
 fn deleted_data_is_not_in_a_backup() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let secret = "a-very-secret-word-that-must-go";
-    store.append(&conversation("stays"), Expected::Any, &[said("a", "one")]).unwrap();
-    store.append(&conversation("goes"), Expected::Any, &[said("a", &secret.repeat(1000))]).unwrap();
+    store.append(&conversation("stays"), Expected::Any, &[user_message("a", "one")]).unwrap();
+    store.append(&conversation("goes"), Expected::Any, &[user_message("a", &secret.repeat(1000))]).unwrap();
     store.search(secret, &Default::default(), 1, &mut |_| ()).unwrap();
     store.retention().delete(&conversation("goes")).unwrap();
     store.backup().to_new_file(scratch.path("copy.db")).unwrap();

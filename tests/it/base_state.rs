@@ -6,8 +6,10 @@ use annals::store::{BaseState, BaseStateChange, Leaf};
 use annals::{ConversationId, Error, EventId, Expected, Result, Sequence, Store, Version};
 use proptest::prelude::*;
 
-use crate::support::events::{pause, said};
-use crate::support::{Scratch, assert_error, assert_sound, conversation, folder, number, rows, still};
+use crate::support::events::{pause, user_message};
+use crate::support::{
+    Scratch, assert_error, assert_sound, conversation, folder, number, rows, without_projector,
+};
 
 fn set(field: &str, value: &str) -> FieldChange {
     FieldChange::set(field, value).unwrap()
@@ -29,7 +31,7 @@ fn state(version: u64, document: &str) -> BaseState {
 
 /// Makes a store with one conversation of `count` events.
 fn store_with(count: usize) -> (Store, ConversationId) {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     for index in 0..count {
         store.append(&talk, Expected::Any, &[pause(&format!("e{index}"))]).unwrap();
@@ -73,7 +75,7 @@ fn an_invalid_base_state_change_is_rejected() {
 #[test]
 fn each_change_leaves_its_value_in_the_history() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[]).unwrap();
     save(&store, &talk, None, &[set("a", "1"), set("a", " [ 2 ] "), set("b", "null")]).unwrap();
@@ -120,7 +122,7 @@ fn an_imported_document_stays_byte_for_byte_until_something_changes_it() {
     tree.insert("base_state.json".into(), text.into());
     tree.insert("events/event-00000-e0.json".into(), pause("e0").payload().into());
     folder::write(&scratch.path("talk"), &tree);
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let mut importer = annals::transfer::Importer::new(&store, Default::default());
     importer.import(&scratch.path("talk"), &mut |_| ()).unwrap();
     let talk = conversation("talk");
@@ -155,7 +157,7 @@ fn the_catalogue_follows_the_fields_it_shows() {
         .unwrap();
     assert_eq!(row(), ("finished".into(), r#"{"a":"b"}"#.into()));
     // From now on the base state decides the status.
-    store.append(&talk, Expected::Any, &[said("m", "go on")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("m", "go on")]).unwrap();
     assert_eq!(row().0, "finished");
     save(&store, &talk, None, &[FieldChange::remove("execution_status"), set("tags", "[1]")]).unwrap();
     assert_eq!(row(), ("idle".into(), "{}".into()));
@@ -164,7 +166,7 @@ fn the_catalogue_follows_the_fields_it_shows() {
 #[test]
 fn a_change_costs_its_own_bytes_and_not_the_document() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[pause("e0")]).unwrap();
     save(&store, &talk, None, &[set("large", &format!("\"{}\"", "x".repeat(100_000)))]).unwrap();
@@ -274,10 +276,10 @@ proptest! {
 
 #[test]
 fn a_sub_agents_conversation_keeps_its_parent_when_an_unknown_parent_is_set() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let [parent, child, lost] = ["parent", "child", "lost"].map(conversation);
     for id in [&parent, &child] {
-        store.append(id, Expected::Any, &[said("a", "hello")]).unwrap();
+        store.append(id, Expected::Any, &[user_message("a", "hello")]).unwrap();
     }
     store.set_parent(&child, &parent).unwrap();
     let answer = store.set_parent(&child, &lost);

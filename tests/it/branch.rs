@@ -27,7 +27,7 @@ fn payloads(name: &str) -> Vec<NewEvent> {
 #[test]
 fn the_branch_of_any_event_equals_the_path_in_the_tree() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let names = ["agent-server-session", "hello-two-turns", "hooks", "tree-navigate"];
     for name in names {
         store.append(&conversation(name), Expected::Empty, &payloads(name)).unwrap();
@@ -68,7 +68,7 @@ fn the_branch_of_any_event_equals_the_path_in_the_tree() {
 #[test]
 fn a_long_branch_costs_one_look_up_a_step() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let pauses =
         (0..20_000).map(|n| NewEvent::parse(format!(r#"{{"id":"e{n}","kind":"PauseEvent"}}"#)).unwrap());
     for batch in pauses.collect::<Vec<_>>().chunks(1000) {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use annals::store::{Append, Appended, Lead};
 use annals::{ConversationId, Error, Expected, NewEvent, Options, Store};
 
-use crate::support::events::{pause, said};
-use crate::support::{Scratch, assert_sound, conversation, event_ids, still};
+use crate::support::events::{pause, user_message};
+use crate::support::{Scratch, assert_sound, conversation, event_ids, without_projector};
 
 /// The number of appends that wait behind the one whose callback misbehaves.
 const BEHIND: usize = 700;
@@ -38,7 +38,7 @@ fn take_the_lead(store: &Store, talk: &ConversationId, first: impl FnOnce(Answer
 fn stores() -> [(Option<Scratch>, Store); 2] {
     let scratch = Scratch::new();
     // A rebuild reports progress while it holds the lock. With the short timeout an append from there fails soon.
-    let options = Options { busy_timeout: Duration::from_millis(50), ..still() };
+    let options = Options { busy_timeout: Duration::from_millis(50), ..without_projector() };
     let in_file = Store::open_with(scratch.database(), &options).unwrap();
     [(Some(scratch), in_file), (None, Store::in_memory(&options).unwrap())]
 }
@@ -135,7 +135,7 @@ fn a_chain_of_appends_that_each_lead_needs_no_deeper_stack() {
         };
         store.append_later(&talk, append_of(pause(&left.to_string())), done, drop);
     }
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let (sender, answers) = mpsc::channel();
     link(store.clone(), conversation("talk"), 20_000, sender);
     answers.recv().unwrap();
@@ -167,11 +167,11 @@ fn a_panic_instead_of_leading_does_not_stop_the_appends() {
 
 #[test]
 fn waiting_appends_are_bounded_in_bytes() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     let (sender, answers) = mpsc::channel();
     let lead = take_the_lead(&store, &talk, drop);
-    let large = said("large", &"x".repeat(32 << 20));
+    let large = user_message("large", &"x".repeat(32 << 20));
     // The bound is in bytes: of nine appends of a little more than 32 MiB each, seven fit into 256 MiB.
     for number in 0..9 {
         let sender = sender.clone();
@@ -199,7 +199,7 @@ fn waiting_appends_are_bounded_in_bytes() {
 
 #[test]
 fn too_many_small_requests_are_refused_too() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     let (sender, answers) = mpsc::channel();
     let lead = take_the_lead(&store, &talk, drop);
@@ -229,7 +229,7 @@ fn a_progress_callback_may_call_the_store_or_panic() {
     for (name, work) in WORKS {
         for (scratch, store) in stores() {
             let talk = conversation("talk");
-            store.append(&talk, Expected::Any, &[said("a", "hello")]).unwrap();
+            store.append(&talk, Expected::Any, &[user_message("a", "hello")]).unwrap();
             let mut calls = 0;
             work(&store, &mut || {
                 calls += 1;

@@ -22,7 +22,7 @@ impl Program {
 
     pub fn with_goldens() -> Self {
         let program = Self::new();
-        program.done(&["import", golden("conversations").to_str().unwrap()]);
+        program.succeed(&["import", golden("conversations").to_str().unwrap()]);
         program
     }
 
@@ -36,7 +36,7 @@ impl Program {
     }
 
     /// Returns the standard output of a command. Panics unless it exits with 0.
-    pub fn done(&self, arguments: &[&str]) -> String {
+    pub fn succeed(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
@@ -44,7 +44,7 @@ impl Program {
     }
 
     pub fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.done(&[&["--json"], arguments].concat())).unwrap()
+        serde_json::from_str(&self.succeed(&[&["--json"], arguments].concat())).unwrap()
     }
 
     /// Returns the exit code and the standard error of a command.
@@ -111,13 +111,13 @@ fn output_that_cannot_be_written_breaks_nothing() {
 #[test]
 fn an_import_ends_with_the_next_command_to_type() {
     let program = Program::new();
-    let text = program.done(&["import", golden("conversations/coding-task").to_str().unwrap()]);
+    let text = program.succeed(&["import", golden("conversations/coding-task").to_str().unwrap()]);
     assert!(
         text.contains("5610a708-170e-58da-bb08-33350f7cdc03  openhands  imported      36   36"),
         "{text}"
     );
     assert!(text.contains("annals show 5610a708-170e-58da-bb08-33350f7cdc03"), "{text}");
-    assert!(program.done(&["show", "5610"]).contains("Write a fibonacci module"));
+    assert!(program.succeed(&["show", "5610"]).contains("Write a fibonacci module"));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn raw_events_are_the_stored_bytes() {
         expected.push_str(&std::fs::read_to_string(file).unwrap());
         expected.push('\n');
     }
-    assert_eq!(program.done(&["events", "dc3e2801", "--raw"]), expected);
+    assert_eq!(program.succeed(&["events", "dc3e2801", "--raw"]), expected);
     let one = program.json(&["events", "dc3e2801", "--from", "1", "--to", "1"]);
     assert_eq!(one["sequence"], 1);
     assert_eq!(one["payload"]["kind"], "MessageEvent");
@@ -172,9 +172,9 @@ fn every_reading_command_answers_in_json() {
     let hits = program.json(&["search", "ありがとう", "--limit", "5"]);
     assert_eq!(hits["hits"].as_array().unwrap().len(), 1);
     assert_eq!(program.json(&["rebuild", "tasks"])["projections"][0]["position"], 235);
-    let lines = program.done(&["--json", "tail", "5610", "-n", "2", "--once"]);
+    let lines = program.succeed(&["--json", "tail", "5610", "-n", "2", "--once"]);
     assert_eq!(lines.lines().count(), 2);
-    let lines = program.done(&["--json", "transcript", "5610", "--limit", "2"]);
+    let lines = program.succeed(&["--json", "transcript", "5610", "--limit", "2"]);
     assert_eq!(serde_json::from_str::<Value>(lines.lines().next().unwrap()).unwrap()["role"], "system");
 }
 
@@ -278,7 +278,7 @@ fn verify_exits_with_2_after_tampering() {
 #[test]
 fn what_was_rebuilt_is_reported_once_and_the_answer_is_complete() {
     let program = Program::new();
-    program.done(&["import", golden("conversations/coding-task").to_str().unwrap()]);
+    program.succeed(&["import", golden("conversations/coding-task").to_str().unwrap()]);
     let asked = |arguments: &[&str]| {
         let output = program.run(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
@@ -313,7 +313,7 @@ fn what_was_rebuilt_is_reported_once_and_the_answer_is_complete() {
 #[test]
 fn a_command_leaves_no_file_beside_the_database() {
     let program = Program::new();
-    program.done(&["import", golden("conversations/coding-task").to_str().unwrap()]);
+    program.succeed(&["import", golden("conversations/coding-task").to_str().unwrap()]);
     let commands: [&[&str]; 5] = [
         &["list"],
         &["show", "5610"],
@@ -322,7 +322,7 @@ fn a_command_leaves_no_file_beside_the_database() {
         &["search", "fibonacci"],
     ];
     for arguments in commands.into_iter().chain(commands) {
-        program.done(arguments);
+        program.succeed(arguments);
         let entries = std::fs::read_dir(program.folder.path()).unwrap();
         let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["annals.db"], "{arguments:?}");
@@ -332,7 +332,7 @@ fn a_command_leaves_no_file_beside_the_database() {
 #[test]
 fn the_doctor_explains_repairs_and_reports_each_repair() {
     let program = Program::new();
-    program.done(&["import", golden("corrupt/torn-partial-last").to_str().unwrap(), "--as", "torn"]);
+    program.succeed(&["import", golden("corrupt/torn-partial-last").to_str().unwrap(), "--as", "torn"]);
     let output = program.run(&["doctor"]);
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -397,7 +397,7 @@ fn an_older_file_is_upgraded_and_the_upgrade_is_reported() {
     let done = program.json(&["upgrade"]);
     assert_eq!((&done["from"], &done["backup"]), (&5.into(), &"annals.db.schema5".into()));
     assert_eq!(done["events"], 42);
-    assert!(program.done(&["upgrade"]).contains("which is the newest"));
+    assert!(program.succeed(&["upgrade"]).contains("which is the newest"));
     assert_eq!(std::fs::read(program.folder.path().join("annals.db.schema5")).unwrap().len() % 4096, 0);
 
     std::fs::copy(&old, program.folder.path().join("other.db")).unwrap();
@@ -428,25 +428,25 @@ fn a_backup_is_a_whole_store() {
 #[test]
 fn completions_exist_and_help_has_examples() {
     let program = Program::new();
-    assert!(program.done(&["completions", "bash"]).contains("_annals"));
+    assert!(program.succeed(&["completions", "bash"]).contains("_annals"));
     for command in ["import", "export", "list", "events", "tail", "search", "open", "completions"] {
-        assert!(program.done(&[command, "--help"]).contains("Example"), "{command}");
+        assert!(program.succeed(&[command, "--help"]).contains("Example"), "{command}");
     }
 }
 
 #[test]
 fn a_replay_without_a_terminal_prints_every_drawing_at_once() {
     let program = Program::with_goldens();
-    let text = program.done(&["replay", "5610"]);
+    let text = program.succeed(&["replay", "5610"]);
     assert!(text.starts_with("── System Prompt ──"), "{text}");
     assert!(text.contains("\n  $ seq 1 12000\n"));
     assert!(!text.contains('\u{1b}'));
     let titles =
         |text: &str| text.lines().filter(|line| line.starts_with("──") || line.starts_with("·")).count();
     assert_eq!(titles(&text), 36);
-    assert_eq!(titles(&program.done(&["replay", "5610", "--from", "30", "--at", "33"])), 4);
-    assert_eq!(titles(&program.done(&["replay", "5610", "--only", "message,finish"])), 1);
-    assert_eq!(titles(&program.done(&["replay", "5610", "--skip-user-messages"])), 35);
+    assert_eq!(titles(&program.succeed(&["replay", "5610", "--from", "30", "--at", "33"])), 4);
+    assert_eq!(titles(&program.succeed(&["replay", "5610", "--only", "message,finish"])), 1);
+    assert_eq!(titles(&program.succeed(&["replay", "5610", "--skip-user-messages"])), 35);
     let (code, error) = program.fails(&["replay", "5610", "--from", "99"]);
     assert_eq!(code, 1);
     assert!(error.contains("99"), "{error}");
@@ -458,7 +458,7 @@ fn a_replay_without_a_terminal_prints_every_drawing_at_once() {
 #[test]
 fn a_replay_in_json_has_one_step_per_line() {
     let program = Program::with_goldens();
-    let text = program.done(&["--json", "replay", "f16839"]);
+    let text = program.succeed(&["--json", "replay", "f16839"]);
     let steps: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(steps.len(), 17);
     assert_eq!(steps[15]["branches_from"], 4);

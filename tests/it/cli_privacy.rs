@@ -69,9 +69,9 @@ fn a_redaction_is_tried_applied_reported_and_logged() {
     assert!(elsewhere, "{found}");
     let verified = program.json(&["verify"]);
     assert_eq!((&verified["sound"], &verified["redacted"]), (&true.into(), &done["events"]));
-    assert!(program.done(&["verify"]).contains("5 of them redacted"));
+    assert!(program.succeed(&["verify"]).contains("5 of them redacted"));
 
-    let log = program.done(&["--json", "admin-log", "--receipts"]);
+    let log = program.succeed(&["--json", "admin-log", "--receipts"]);
     let act: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
     assert_eq!(
         (&act["act"], &act["conversation"], &act["reason"]),
@@ -84,13 +84,13 @@ fn a_redaction_is_tried_applied_reported_and_logged() {
             && act["program"].as_str().unwrap().starts_with("annals ")
     );
     assert_eq!(act["receipts"].as_array().unwrap().len(), act["receipt_count"].as_u64().unwrap() as usize);
-    assert!(program.done(&["admin-log"]).contains("vacuum"));
+    assert!(program.succeed(&["admin-log"]).contains("vacuum"));
 
     let event =
         program.json(&["events", "5610", "--from", "2", "--to", "2"])["id"].as_str().unwrap().to_owned();
     let one = program.json(&["redact", "5610", "--event", &event[..8], "--reason", "a test", "--no-vacuum"]);
     assert_eq!((&one["events"], &one["vacuumed"]), (&1.into(), &false.into()));
-    let nothing = program.done(&["redact", "5610", "--pattern", "fibonacci", "--reason", "again"]);
+    let nothing = program.succeed(&["redact", "5610", "--pattern", "fibonacci", "--reason", "again"]);
     assert!(nothing.contains("there is nothing to redact"), "{nothing}");
 }
 
@@ -134,7 +134,7 @@ fn an_erasure_asks_first_and_keeps_a_receipt() {
 #[test]
 fn a_vacuum_makes_the_file_smaller() {
     let program = Program::with_goldens();
-    program.done(&["delete", "5610", "--yes"]);
+    program.succeed(&["delete", "5610", "--yes"]);
     let report = program.json(&["vacuum"]);
     let bytes = |name: &str| report[name].as_u64().unwrap();
     assert!(bytes("bytes_after") < bytes("bytes_before"), "{report}");

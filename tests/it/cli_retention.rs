@@ -19,24 +19,24 @@ fn an_archived_conversation_reads_as_before_and_can_be_unarchived() {
         &["--json", "report", "commands"],
         &["--json", "query", "SELECT sequence, payload FROM events ORDER BY position"],
     ];
-    let outputs = || commands.map(|command| program.done(command));
+    let outputs = || commands.map(|command| program.succeed(command));
     let before = outputs();
-    let text = program.done(&["archive", "5610", "dc3e", "--reason", "a test"]);
+    let text = program.succeed(&["archive", "5610", "dc3e", "--reason", "a test"]);
     assert!(text.starts_with("2 conversations archived: 44 events, 124.2 kB of payloads in "), "{text}");
     assert_eq!(outputs(), before);
     let shown = program.json(&["show", "5610"]);
     assert_eq!(shown["archived"]["events"], 36);
     assert!(shown["archived_at"].is_string());
-    assert!(program.done(&["show", "5610"]).contains("\narchived    "));
-    let again = program.done(&["archive", "5610"]);
+    assert!(program.succeed(&["show", "5610"]).contains("\narchived    "));
+    let again = program.succeed(&["archive", "5610"]);
     assert_eq!(again, "nothing to archive: all of it is archived\n");
     assert_eq!(program.json(&["verify"])["sound"], true);
 
     let unarchived = program.json(&["unarchive", "5610"]);
     assert_eq!(unarchived, json!({"conversations": [{"id": CODING, "events": 36}]}));
-    assert!(program.done(&["unarchive", "5610"]).contains("was not archived"));
+    assert!(program.succeed(&["unarchive", "5610"]).contains("was not archived"));
     assert_eq!(outputs(), before);
-    let log = program.done(&["--json", "admin-log"]);
+    let log = program.succeed(&["--json", "admin-log"]);
     let acts: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&acts[0]["act"], &acts[0]["reason"]), (&"archive".into(), &"a test".into()));
     assert_eq!((&acts[2]["act"], &acts[2]["conversation"]), (&"unarchive".into(), &CODING.into()));
@@ -48,7 +48,7 @@ fn archive_takes_rules_and_frees_space() {
     let (code, errors) = program.fails(&["archive"]);
     assert_eq!(code, 1);
     assert!(errors.contains("--older-than"), "{errors}");
-    let none = program.done(&["archive", "--older-than", "2020-01-01"]);
+    let none = program.succeed(&["archive", "--older-than", "2020-01-01"]);
     assert!(none.starts_with("nothing to archive: no conversation fits"), "{none}");
     let report = program.json(&["archive", "--older-than", "0d", "--status", "finished", "--vacuum"]);
     let finished = program.json(&["list", "--status", "finished"])["total"].clone();
@@ -90,7 +90,7 @@ fn prune_is_a_dry_run_without_yes() {
     assert_eq!(program.json(&["list"])["total"], 5);
     assert_eq!(program.json(&["show", "5610"])["tags"]["lang"], "python");
     assert_eq!(program.json(&["verify"])["sound"], true);
-    let log = program.done(&["--json", "admin-log", "--receipts"]);
+    let log = program.succeed(&["--json", "admin-log", "--receipts"]);
     let act: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
     assert_eq!((&act["act"], &act["reason"]), (&"prune".into(), &"quarterly".into()));
     assert_eq!(act["detail"]["because"], json!(["keep_last"]));
@@ -106,9 +106,9 @@ fn figures_by_conversation_kind_tool_and_day_add_up() {
         let sum = |name: &str| rows.iter().map(|row| row[name].as_u64().unwrap()).sum::<u64>();
         assert_eq!(whole["events"], sum("events"), "{by}");
         assert_eq!(whole["payload_bytes"], sum("payload_bytes"), "{by}");
-        assert!(program.done(&["stats", "--by", by]).lines().count() > 1);
+        assert!(program.succeed(&["stats", "--by", by]).lines().count() > 1);
     }
-    program.done(&["archive", "5610"]);
+    program.succeed(&["archive", "5610"]);
     let rows = program.json(&["stats", "--by", "conversation"])["rows"].clone();
     let row = rows.as_array().unwrap().iter().find(|row| row["name"] == CODING).unwrap();
     assert!(row["archived_bytes"].as_u64().unwrap() < row["payload_bytes"].as_u64().unwrap(), "{row}");

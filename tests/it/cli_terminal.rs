@@ -207,7 +207,7 @@ fn stored_text_never_controls_the_terminal() {
         let folder = folder(&program, golden, id);
         program.run(&["import", folder.to_str().unwrap()]);
     }
-    let events = program.done(&["events", id, "--raw"]);
+    let events = program.succeed(&["events", id, "--raw"]);
     assert!(events.contains("stored"));
     std::fs::write(program.folder.path().join("events.jsonl"), events).unwrap();
     let mut seen = 0;
@@ -236,7 +236,7 @@ fn stored_text_never_controls_the_terminal() {
 
 #[test]
 fn every_command_is_run_here_or_skipped_for_a_reason() {
-    let help = Program::new().done(&["--help"]);
+    let help = Program::new().succeed(&["--help"]);
     let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();

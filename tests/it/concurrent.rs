@@ -8,8 +8,8 @@ use annals::store::BaseStateChange;
 use annals::{ConversationId, Error, Expected, NewEvent, Options, Sequence, Store, Version};
 
 use crate::support::child::{self, Running};
-use crate::support::events::{pause, said};
-use crate::support::{Scratch, all_events, assert_sound, conversation, event_ids, still};
+use crate::support::events::{pause, user_message};
+use crate::support::{Scratch, all_events, assert_sound, conversation, event_ids, without_projector};
 
 /// Runs `work` on `count` threads that start at the same moment. Returns their results.
 fn at_once<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
@@ -50,7 +50,7 @@ fn sixty_four_threads_share_commits_and_leave_no_gap() {
     let appended = at_once(64, |thread| {
         let append = |number| {
             let id = format!("{thread}-{number}");
-            let places = store.append(&talk, Expected::Any, &[said(&id, "hello")]).unwrap();
+            let places = store.append(&talk, Expected::Any, &[user_message(&id, "hello")]).unwrap();
             (id, places[0].sequence.0)
         };
         (0..12).map(append).collect::<Vec<_>>()
@@ -70,7 +70,7 @@ fn a_failed_request_fails_no_other_request() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Empty, &[said("known", "first")]).unwrap();
+    store.append(&talk, Expected::Empty, &[user_message("known", "first")]).unwrap();
     let stale =
         BaseStateChange { expected: Some(Version(99)), fields: vec![FieldChange::set("a", "1").unwrap()] };
     let appended = at_once(48, |thread| {
@@ -81,7 +81,7 @@ fn a_failed_request_fails_no_other_request() {
             match thread % 4 {
                 0 => {
                     // A batch whose last event fails must be undone within the commit that it shares with others.
-                    let bad = [batch[0].clone(), batch[1].clone(), said("known", "other words")];
+                    let bad = [batch[0].clone(), batch[1].clone(), user_message("known", "other words")];
                     let error = store.append(&talk, Expected::Any, &bad).unwrap_err();
                     assert!(matches!(error, Error::DuplicateEvent { .. }), "{error}");
                 }
@@ -121,7 +121,7 @@ fn a_failed_request_fails_no_other_request() {
 
 #[test]
 fn one_of_many_writers_that_expect_the_same_length_succeeds() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     for round in 0..10 {
         let answers = at_once(8, |thread| {
@@ -139,7 +139,7 @@ fn one_of_many_writers_that_expect_the_same_length_succeeds() {
 
 #[test]
 fn one_of_many_changes_of_the_same_base_state_version_succeeds() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[pause("a")]).unwrap();
     let saved = at_once(8, |thread| {
@@ -171,7 +171,7 @@ fn readers_and_writers_share_a_store_in_memory_without_errors() {
         for number in 0..25 {
             if thread % 2 == 0 {
                 let id = format!("{thread}-{number}");
-                store.append(&talk, Expected::Any, &[said(&id, "hello")]).unwrap();
+                store.append(&talk, Expected::Any, &[user_message(&id, "hello")]).unwrap();
             } else {
                 let count = store.conversation(&talk).unwrap().event_count;
                 let mut seen = 0;

@@ -11,7 +11,7 @@ use annals::transfer::{Exporter, Format, ImportStatus, Importer};
 use annals::{ConversationId, Error, Expected, NewEvent, Options, Sequence, Store};
 
 use crate::support::child::{self, Role, Running};
-use crate::support::events::{command, printed, said};
+use crate::support::events::{command, printed, user_message};
 use crate::support::folder;
 use crate::support::projected::{assert_same_rows, dump};
 use crate::support::random::Random;
@@ -58,7 +58,7 @@ fn survive(random: &mut Random) -> u64 {
         let store = Store::open_with(scratch.database(), &options).unwrap();
         assert_whole(&store, &acknowledged);
     }
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     store.catch_up().unwrap();
     let db = scratch.foreign();
     let before = dump(&db);
@@ -202,7 +202,7 @@ fn append_singly(store: &Store, name: &str) -> Result<(), Error> {
     for number in 0..FOREVER {
         let id = format!("{name}-{number}");
         let event = match &parent {
-            None => said(&id, "the first of a long talk"),
+            None => user_message(&id, "the first of a long talk"),
             Some(parent) => crate::support::events::pause_after(&id, parent),
         };
         let places = store.append(&talk, Expected::Exact(number), std::slice::from_ref(&event))?;
@@ -220,7 +220,7 @@ fn append_batches(store: &Store, name: &str) -> Result<(), Error> {
         let event = |index: u64| match index {
             0 => command(&format!("{batch}-0"), &batch, "make"),
             1 => printed(&format!("{batch}-1"), &format!("{batch}-0"), &batch, "done", 0),
-            _ => said(&format!("{batch}-{index}"), &"more words ".repeat(200)),
+            _ => user_message(&format!("{batch}-{index}"), &"more words ".repeat(200)),
         };
         let events: Vec<NewEvent> = (0..count).map(event).collect();
         let places = store.append(&talk, Expected::Any, &events)?;
@@ -232,7 +232,7 @@ fn append_batches(store: &Store, name: &str) -> Result<(), Error> {
 fn change_state(store: &Store, name: &str) -> Result<(), Error> {
     let talk = conversation(&format!("{name}-state"));
     for number in 0..FOREVER {
-        let event = said(&format!("{name}-{number}"), "changed");
+        let event = user_message(&format!("{name}-{number}"), "changed");
         let field = FieldChange::set("last", format!("\"{}\"", event.id())).expect("it is a JSON string");
         let append = Append {
             expected: Expected::Exact(number),
@@ -253,7 +253,8 @@ fn change_state(store: &Store, name: &str) -> Result<(), Error> {
 fn maintain(store: &Store, name: &str) -> Result<(), Error> {
     let talk = conversation(&format!("{name}-gone"));
     for number in 0..FOREVER {
-        let events: Vec<NewEvent> = (0..3).map(|index| said(&format!("{number}-{index}"), "brief")).collect();
+        let events: Vec<NewEvent> =
+            (0..3).map(|index| user_message(&format!("{number}-{index}"), "brief")).collect();
         store.append(&talk, Expected::Empty, &events)?;
         store.search("brief words", &Default::default(), 1, &mut |_| ())?;
         store.maintenance().rebuild(&[], &mut |_| ())?;
@@ -276,7 +277,10 @@ fn an_import_that_was_killed_is_completed_by_the_next() {
     let mut tree = folder::Tree::new();
     for number in 0..2300 {
         let id = format!("{number:08x}-0000");
-        tree.insert(format!("long/events/event-{number:05}-{id}.json"), said(&id, "word").payload().into());
+        tree.insert(
+            format!("long/events/event-{number:05}-{id}.json"),
+            user_message(&id, "word").payload().into(),
+        );
     }
     tree.insert("long/base_state.json".into(), br#"{"id":"long","leaf_event_id":"00000003-0000"}"#.to_vec());
     for (path, content) in folder::read(&folder::golden("conversations/hooks")) {
@@ -293,7 +297,7 @@ fn an_import_that_was_killed_is_completed_by_the_next() {
         let mut child = Running::start(child::command(TEST, "import", &scratch.database()));
         assert_eq!(child.take_lines().take(line).count(), line);
         child.kill();
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         assert_sound(&store);
         let found = store.conversation(&long).map_or(0, |row| row.event_count);
         partial_imports += usize::from(found > 0 && store.origin(&long).unwrap().is_none());
@@ -309,7 +313,7 @@ fn an_import_that_was_killed_is_completed_by_the_next() {
         assert_sound(&store);
     }
     assert!(partial_imports >= 2, "{partial_imports}");
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     for id in store.conversations(&Default::default(), Default::default(), None, 9).unwrap().conversations {
         let exporter = Exporter::new(&store, Format::OpenHands);
         exporter.export(&id.id, &scratch.path("out"), &mut |_| ()).unwrap();

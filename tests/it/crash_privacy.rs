@@ -51,7 +51,7 @@ fn every_payload_survives_a_kill_while_archiving() {
     let mut before = BTreeMap::new();
     let tables;
     {
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         Importer::new(&store, Default::default())
             .import(&folder::golden("conversations"), &mut |_| ())
             .unwrap();
@@ -116,7 +116,7 @@ fn archive_until_killed(role: &Role) {
 
 /// Writes conversations `taken-N` with the canary and `kept-N` without it. Archives half of them. Returns their events.
 fn plant_many(scratch: &Scratch, count: u64) -> BTreeMap<ConversationId, Vec<StoredEvent>> {
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let mut all = Vec::new();
     for number in 0..count {
         for (name, text) in [("taken", CANARY), ("kept", "harmless")] {

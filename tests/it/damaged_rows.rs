@@ -9,7 +9,7 @@ use annals::store::{BaseStateChange, By, PruneRules, SqlLimits, SqlQuery};
 use annals::{ConversationId, Expected, Sequence, Store};
 use serde_json::{Value, json};
 
-use crate::support::events::{command, printed, said, updated};
+use crate::support::events::{command, printed, updated, user_message};
 use crate::support::projected::{assert_same_rows, dump};
 use crate::support::{Scratch, conversation, number};
 
@@ -40,15 +40,15 @@ fn stats(prompt: i64) -> Value {
 fn written() -> Scratch {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let scratch = Scratch::new();
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         for id in ["hurt", "well"] {
             let id = conversation(id);
             let events = [
-                said("a", "common words"),
+                user_message("a", "common words"),
                 command("c", "call", "ls"),
                 printed("d", "c", "call", "common answer", 0),
                 updated("e", "stats", stats(5)),
-                said("f", "common end"),
+                user_message("f", "common end"),
             ];
             store.append(&id, Expected::Empty, &events).unwrap();
             let fields = vec![FieldChange::set("stats", stats(7).to_string()).unwrap()];
@@ -139,19 +139,19 @@ fn heal(store: &Store) {
 #[test]
 fn a_damaged_row_affects_no_other_conversation() {
     let (hurt, well) = (conversation("hurt"), conversation("well"));
-    let wanted = derived(&written().open_still(), &well);
+    let wanted = derived(&written().open_without_projector(), &well);
     for damaged in damages() {
         for projections in [Projections::BeginAnew, Projections::Stand] {
             println!("{damaged:?}, {projections:?}");
             let scratch = written();
             damage(&scratch, damaged, projections);
-            let store = scratch.open_still();
+            let store = scratch.open_without_projector();
             assert_eq!(derived(&store, &well), wanted);
             let query = SqlQuery { sql: "SELECT 1", parameters: &[], limits: SqlLimits::default() };
             assert_eq!(store.query(&query).unwrap().rows.len(), 1);
             store.statistics().unwrap();
             for id in [&hurt, &well] {
-                store.append(id, Expected::Any, &[said("n", "one more")]).unwrap();
+                store.append(id, Expected::Any, &[user_message("n", "one more")]).unwrap();
             }
             store.catch_up().unwrap();
             if projections == Projections::BeginAnew {
@@ -180,7 +180,7 @@ fn a_base_state_that_cannot_be_read_has_no_figures() {
     for value in VALUES {
         let scratch = written();
         damage(&scratch, ("base_state", "document", value), Projections::BeginAnew);
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         let prompt_tokens = |id: &ConversationId| -> i64 {
             store.usage(Some(id)).unwrap().iter().map(|total| total.prompt_tokens).sum()
         };
@@ -202,7 +202,7 @@ fn a_text_of_the_catalogue_that_cannot_be_read_ends_no_report() {
         let scratch = written();
         let sql = format!("UPDATE conversation SET {column} = {} WHERE id = 'hurt'", VALUES[0]);
         assert_eq!(scratch.foreign().execute(&sql, []).unwrap(), 1);
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         let statuses: u64 = store.statistics().unwrap().statuses.iter().map(|(_, count)| count).sum();
         assert_eq!(statuses, 2, "{column}");
         for by in [By::Conversation, By::Kind, By::Tool, By::Day] {
@@ -219,11 +219,11 @@ fn a_text_of_the_catalogue_that_cannot_be_read_ends_no_report() {
 #[test]
 fn a_conversation_with_an_unreadable_event_is_deleted_with_all_its_words() {
     let (hurt, well) = (conversation("hurt"), conversation("well"));
-    let all = hits(&written().open_still(), "common", &well);
+    let all = hits(&written().open_without_projector(), "common", &well);
     for column in ["payload", "kind"] {
         let scratch = written();
         damage(&scratch, ("event", column, VALUES[0]), Projections::Stand);
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         store.retention().delete(&hurt).unwrap();
         assert_eq!((hits(&store, "common", &hurt), hits(&store, "common", &well)), (0, all), "{column}");
         assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, [], "{column}");

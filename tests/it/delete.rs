@@ -6,11 +6,11 @@ use annals::transfer::Importer;
 use annals::{Error, Expected, Options, Position, Sequence, Store};
 use rusqlite::Connection;
 
-use crate::support::events::{pause, said};
+use crate::support::events::{pause, user_message};
 use crate::support::folder::{self, Tree};
 use crate::support::projected;
 use crate::support::{
-    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, number, rows, still,
+    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, number, rows, without_projector,
 };
 
 /// Every table that is not derived and has a column for the conversation of a row, with that column.
@@ -57,7 +57,7 @@ fn tables(db: &Connection) -> (Vec<(String, &'static str)>, Vec<String>) {
 #[test]
 fn deletion_removes_everything_of_one_conversation_and_nothing_of_another() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let import = |golden: &str| {
         let mut importer = Importer::new(&store, Default::default());
         importer.import(&folder::golden(golden), &mut |_| ()).unwrap().remove(0).id.unwrap()
@@ -67,7 +67,7 @@ fn deletion_removes_everything_of_one_conversation_and_nothing_of_another() {
     let state =
         || FieldChange::set("stats", r#"{"usage_to_metrics":{"a":{"accumulated_cost":1.0}}}"#).unwrap();
     for talk in [&stays, &goes] {
-        store.append(talk, Expected::Any, &[said("more", "needle")]).unwrap();
+        store.append(talk, Expected::Any, &[user_message("more", "needle")]).unwrap();
         store.set_leaf(talk, Leaf::Empty).unwrap();
         let change = BaseStateChange { expected: None, fields: vec![state()] };
         store.save_base_state(talk, change).unwrap();
@@ -117,7 +117,7 @@ fn deletion_removes_everything_of_one_conversation_and_nothing_of_another() {
 
 #[test]
 fn no_position_is_reused_and_a_deleted_name_is_free_again() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[pause("a"), pause("b")]).unwrap();
     store.retention().delete(&talk).unwrap();
@@ -146,7 +146,7 @@ fn sub_agents_of_a_deleted_conversation_stay_without_a_parent() {
         tree.insert(path.into(), pause("aaaaaaaa").payload().into());
     }
     folder::write(&scratch.path("parent"), &tree);
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let mut importer = Importer::new(&store, Default::default());
     importer.import(&scratch.path("parent"), &mut |_| ()).unwrap();
     let child = conversation("child");
@@ -159,7 +159,7 @@ fn sub_agents_of_a_deleted_conversation_stay_without_a_parent() {
 
 #[test]
 fn a_deleted_folder_can_be_imported_again() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let import = || {
         let mut importer = Importer::new(&store, Default::default());
         importer.import(&folder::golden("conversations/hooks"), &mut |_| ()).unwrap().remove(0)
@@ -177,7 +177,8 @@ fn a_read_only_store_deletes_nothing() {
     let scratch = Scratch::new();
     let talk = conversation("talk");
     scratch.open().append(&talk, Expected::Any, &[pause("a")]).unwrap();
-    let reader = Store::open_with(scratch.database(), &Options { read_only: true, ..still() }).unwrap();
+    let reader =
+        Store::open_with(scratch.database(), &Options { read_only: true, ..without_projector() }).unwrap();
     assert_error(reader.retention().delete(&talk), &Error::ReadOnly { path: scratch.database() });
     assert_eq!(event_ids(&reader, &talk), ["a"]);
 }

@@ -18,12 +18,12 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 use serde_json::json;
 
-use crate::support::events::{called, command, event, printed, said, updated};
+use crate::support::events::{command, event, printed, tool_call, updated, user_message};
 use crate::support::{Scratch, conversation, number, rows};
 
 /// Options without background work and without waits for the disk.
 fn quick() -> Options {
-    Options { durability: Durability::Normal, ..crate::support::still() }
+    Options { durability: Durability::Normal, ..crate::support::without_projector() }
 }
 
 fn stats(tokens: u64) -> serde_json::Value {
@@ -38,10 +38,10 @@ fn events(from: u64) -> Vec<NewEvent> {
     let listed =
         json!({"observation": {"task_list": list}, "correlation_id": id("work"), "causation_id": id("said")});
     vec![
-        said(&id("said"), "find me"),
+        user_message(&id("said"), "find me"),
         command(&id("action"), &id("call"), "make"),
         printed(&id("printed"), &id("action"), &id("call"), "fine", 0),
-        called(&id("pending"), &id("other"), "file_editor", json!({"command": "view", "path": "/a.txt"})),
+        tool_call(&id("pending"), &id("other"), "file_editor", json!({"command": "view", "path": "/a.txt"})),
         event(&id("listed"), "ObservationEvent", listed),
         event(&id("failed"), "AgentErrorEvent", json!({"tool_call_id": id("lost"), "error": "no"})),
         updated(&id("stats"), "stats", stats(100 * (from + 1))),
@@ -605,7 +605,7 @@ fn every_derived_column_of_the_catalogue_is_restored() {
                     expect_ok(&what, store.conversations(&Default::default(), Default::default(), None, 10));
                 assert_eq!(listed.conversations.len(), 3, "{what}");
                 let ends = ["event_count", "head_hash"].contains(&column);
-                let refused = store.append(&conversation("talk"), Expected::Any, &[said("new", "x")]);
+                let refused = store.append(&conversation("talk"), Expected::Any, &[user_message("new", "x")]);
                 assert!(!ends || matches!(refused, Err(Error::CatalogueContradicts(_))), "{what}");
                 // The comparison must not contain the appended event. So use another copy, at a path that is not open.
                 drop(store);
@@ -629,8 +629,9 @@ fn every_derived_column_of_the_catalogue_is_restored() {
                 assert!(note.what.ends_with(&receipt.found), "{what}: {}", note.what);
                 assert_eq!(receipt.conversation.as_deref(), Some("talk"));
                 assert!(!ends || receipt.found.contains("and ends at"), "{what}: {}", receipt.found);
-                let first =
-                    store.append(&conversation("talk"), Expected::Exact(21), &[said("new", "x")]).unwrap()[0];
+                let first = store
+                    .append(&conversation("talk"), Expected::Exact(21), &[user_message("new", "x")])
+                    .unwrap()[0];
                 assert_eq!(first.sequence, Sequence(21), "{what}");
                 tried += 1;
             }
@@ -701,15 +702,15 @@ fn appends_are_rejected_if_the_catalogue_contradicts_the_log() {
     db.execute_batch("UPDATE conversation SET event_count = event_count - 1 WHERE id = 'talk'").unwrap();
     // The error is no conflict, because a retry with the expected number would fail too.
     for expected in [Expected::Any, Expected::Exists, Expected::Exact(20), Expected::Exact(21)] {
-        let refused = store.append(&talk, expected, &[said("new", "x")]).unwrap_err();
+        let refused = store.append(&talk, expected, &[user_message("new", "x")]).unwrap_err();
         let Error::CatalogueContradicts(contradiction) = refused else { panic!("{expected:?}: {refused}") };
         assert_eq!((contradiction.catalogue_count, contradiction.log_count), (20, 21));
     }
     assert_eq!(count(&db), before);
-    store.append(&conversation("other"), Expected::Exact(21), &[said("new", "x")]).unwrap();
+    store.append(&conversation("other"), Expected::Exact(21), &[user_message("new", "x")]).unwrap();
     store.maintenance().remake_catalogue(&talk).unwrap().expect("the catalogue was repaired");
     assert_eq!(store.maintenance().remake_catalogue(&talk).unwrap(), None);
-    store.append(&talk, Expected::Exact(21), &[said("new", "x")]).unwrap();
+    store.append(&talk, Expected::Exact(21), &[user_message("new", "x")]).unwrap();
 }
 
 #[test]

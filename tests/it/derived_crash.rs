@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 
 use crate::derived::{Restored, damages};
 use crate::support::child::{self, Role, Running};
-use crate::support::events::{command, printed, said};
+use crate::support::events::{command, printed, user_message};
 use crate::support::projected::{assert_same_rows, dump};
 use crate::support::random::Random;
 use crate::support::{Scratch, assert_sound, conversation};
@@ -25,7 +25,7 @@ const KILLS: u64 = 2;
 const EVENTS: u64 = 1800;
 
 fn options() -> Options {
-    Options { durability: Durability::Normal, ..crate::support::still() }
+    Options { durability: Durability::Normal, ..crate::support::without_projector() }
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn assert_restored(copy: &Scratch, (harm, restored): &Harm, random: &mut Random,
 fn numbered_event(number: u64) -> NewEvent {
     let (id, call) = (number.to_string(), format!("c{}", number / 3));
     match number % 3 {
-        0 => said(&id, "find me"),
+        0 => user_message(&id, "find me"),
         1 => command(&id, &call, "make"),
         _ => printed(&id, &(number - 1).to_string(), &call, "fine", 0),
     }
@@ -137,9 +137,9 @@ fn numbered_event(number: u64) -> NewEvent {
 
 /// Runs in the process that is killed.
 fn rebuild_until_killed(role: &Role) {
-    let store = Store::open_with(&role.database, &crate::support::still()).unwrap();
+    let store = Store::open_with(&role.database, &crate::support::without_projector()).unwrap();
     child::report("open");
-    store.maintenance().tell_loading(|_| child::report("step"));
+    store.maintenance().on_rebuild_progress(|_| child::report("step"));
     if role.name == "load" {
         store.catch_up().unwrap();
     } else {

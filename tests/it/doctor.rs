@@ -13,9 +13,9 @@ use annals::{ConversationId, EventId, Expected, NewEvent, Options, Sequence, Sto
 use serde_json::{Value, json};
 
 use crate::export::{damaged_copy, open_damaged, roots, template};
-use crate::support::events::{event, pause, pause_after, printed, said};
+use crate::support::events::{event, pause, pause_after, printed, user_message};
 use crate::support::{
-    Scratch, all_events, assert_sound, conversation, event_ids, folder, number, rows, still,
+    Scratch, all_events, assert_sound, conversation, event_ids, folder, number, rows, without_projector,
 };
 
 /// The options of an operator who knows that no agent runs.
@@ -60,9 +60,9 @@ fn set_status(store: &Store, talk: &ConversationId, status: &str) {
 
 /// A conversation whose run was interrupted while two tools worked.
 fn cut_short() -> (Store, ConversationId) {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
-    let events = [said("u", "go"), whole_action("a", "call-a"), whole_action("b", "call-b")];
+    let events = [user_message("u", "go"), whole_action("a", "call-a"), whole_action("b", "call-b")];
     store.append(&talk, Expected::Empty, &events).unwrap();
     set_status(&store, &talk, "running");
     (store, talk)
@@ -109,7 +109,7 @@ const DAMAGE: &[(&str, &[Found], &[Found])] = &[
 #[test]
 fn every_damage_is_reported_and_repaired_without_removing_anything() {
     for (name, found, left) in DAMAGE {
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let talk = import(&store, &folder::golden("corrupt").join(name));
         let before: Vec<StoredEvent> = all_events(&store, &talk);
         assert_eq!(troubles(&examine(&store)), *found, "{name}");
@@ -129,7 +129,7 @@ fn every_damage_is_reported_and_repaired_without_removing_anything() {
 
 #[test]
 fn undamaged_goldens_are_healthy() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     for golden in folder::goldens("conversations") {
         import(&store, &golden);
     }
@@ -140,7 +140,7 @@ fn undamaged_goldens_are_healthy() {
 
 #[test]
 fn a_lost_parent_gets_a_stand_in_and_the_branch_is_whole_again() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = import(&store, &folder::golden("corrupt/gap-middle"));
     let lost = "7da677fa-cf24-4f70-aaed-b23f2056ea04";
     let row = store.conversation(&talk).unwrap();
@@ -222,7 +222,7 @@ fn a_repair_follows_an_event_that_was_appended_in_between() {
     let (store, talk) = cut_short();
     let doctor = Doctor::new(&store, quiet());
     let found = examine(&store).findings;
-    store.append(&talk, Expected::Any, &[said("late", "are you there?")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("late", "are you there?")]).unwrap();
     // The answer follows the event that was appended in between. It does not begin another branch.
     doctor.repair(&found[0]).unwrap();
     assert_eq!(payloads(&store, &talk)[4]["parent_id"], "late");
@@ -243,7 +243,7 @@ fn head_in_the_middle(scratch: &Scratch, status: &str) -> Store {
     }
     let state = json!({"id": "talk", "execution_status": status, "leaf_event_id": "bbbbbbbb-0", "head_is_empty": false});
     std::fs::write(scratch.path("in").join("base_state.json"), state.to_string()).unwrap();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     import(&store, &scratch.path("in"));
     store
 }
@@ -272,7 +272,7 @@ fn a_head_that_may_have_been_moved_back_is_moved_only_on_request() {
 
 #[test]
 fn a_head_moved_back_on_purpose_is_no_finding() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     store
         .append(&talk, Expected::Empty, &[pause("a"), pause_after("b", "a"), pause_after("c", "b")])
@@ -290,7 +290,7 @@ fn damage_off_the_live_branch_is_only_a_note() {
     let lines = [pause("a"), pause_after("b", "nobody"), pause_after("c", "b"), pause_after("d", "a")];
     let text: String = lines.iter().map(|line| format!("{}\n", line.payload())).collect();
     std::fs::write(&file, text).unwrap();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     import(&store, &file);
     let seen = examine(&store);
     assert!(seen.is_healthy());
@@ -301,7 +301,7 @@ fn damage_off_the_live_branch_is_only_a_note() {
 
 #[test]
 fn damage_that_a_view_repairs_is_only_a_note() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     let mut events = vec![
         whole_action("a", "one"),
@@ -331,7 +331,7 @@ fn damage_that_a_view_repairs_is_only_a_note() {
 
 #[test]
 fn unreadable_events_are_reported_by_kind() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     let odd = [
         event("a", "MessageEvent", json!({"source": "user"})),
@@ -359,7 +359,7 @@ fn an_interrupted_import_is_found_and_completed() {
     }
     std::fs::write(folder.join("base_state.json"), r#"{"id":"talk","execution_status":"idle"}"#).unwrap();
     std::fs::write(folder.join("TASKS.json"), "[]").unwrap();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
     let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut importer = Importer::new(&store, ImportOptions::default());
@@ -398,7 +398,7 @@ fn an_import_interrupted_after_its_last_event_is_completed_by_the_next() {
         let document = json!({"id": "talk", "execution_status": status}).to_string();
         std::fs::write(folder.join("base_state.json"), document).unwrap();
     };
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
     let import = |on_progress: &mut dyn FnMut(ImportProgress<'_>)| {
         Importer::new(&store, ImportOptions::default()).import(&folder, on_progress)
@@ -432,11 +432,11 @@ fn an_import_interrupted_after_its_last_event_is_completed_by_the_next() {
 #[test]
 fn an_interrupted_copy_from_another_file_is_completed() {
     let (from, to) = (Scratch::new(), Scratch::new());
-    let (source, target) = (from.open_still(), to.open_still());
+    let (source, target) = (from.open_without_projector(), to.open_without_projector());
     let talk = conversation("talk");
     let events: Vec<NewEvent> = (0..2500).map(|number| pause(&format!("e{number}"))).collect();
     source.append(&talk, Expected::Empty, &events).unwrap();
-    target.append(&talk, Expected::Empty, &[said("a", "another story")]).unwrap();
+    target.append(&talk, Expected::Empty, &[user_message("a", "another story")]).unwrap();
     let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let options = CopyOptions { rename: true, ..CopyOptions::default() };
         let mut copier = Copier::new(&source, &target, options);
@@ -465,7 +465,7 @@ fn derived_tables_that_contradict_the_log_are_rebuilt() {
         ("INSERT INTO task VALUES (1, 9, 't', '', 'todo', 1)", "tasks", 1, 0),
     ] {
         let scratch = Scratch::new();
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         import(&store, &folder::golden("conversations/hello-two-turns"));
         store.catch_up().unwrap();
         assert_eq!(troubles(&examine(&store)), []);
@@ -488,7 +488,7 @@ fn derived_tables_that_contradict_the_log_are_rebuilt() {
 #[test]
 fn lost_events_and_a_changed_catalogue_are_reported_and_not_hidden() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
     let events: Vec<NewEvent> = (0..6).map(|number| pause(&format!("e{number}"))).collect();
     store.append(&talk, Expected::Empty, &events).unwrap();
@@ -513,7 +513,7 @@ fn lost_events_and_a_changed_catalogue_are_reported_and_not_hidden() {
             "the catalogue says {row} events and ends at {row_end}, the log has {log} and ends at {log_end}"
         )
     };
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let found = examine(&store).findings;
     let gaps: Vec<_> =
         found.iter().map(|finding| (finding.trouble.as_str(), finding.what.as_str())).collect();
@@ -555,7 +555,7 @@ fn lost_events_and_a_changed_catalogue_are_reported_and_not_hidden() {
 #[test]
 fn rows_that_refer_to_missing_rows_are_damage_of_the_file() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     store.append(&conversation("talk"), Expected::Empty, &[pause("a")]).unwrap();
     let db = scratch.foreign();
     db.execute_batch("PRAGMA foreign_keys = OFF; INSERT INTO attachment VALUES (1, 'x', 99, NULL)").unwrap();
@@ -567,7 +567,7 @@ fn rows_that_refer_to_missing_rows_are_damage_of_the_file() {
 #[test]
 fn receipts_stay_after_a_deletion_and_cannot_be_changed() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = import(&store, &folder::golden("corrupt/missing-leaf"));
     let receipts = repair_all(&store);
     store.retention().delete(&talk).unwrap();
@@ -587,7 +587,7 @@ fn receipts_stay_after_a_deletion_and_cannot_be_changed() {
 #[test]
 fn a_read_only_file_can_be_examined() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = import(&store, &folder::golden("corrupt/missing-parent"));
     store.catch_up().unwrap();
     drop(store);
@@ -603,7 +603,7 @@ fn a_read_only_file_can_be_examined() {
 
 #[test]
 fn a_call_whose_answer_cannot_be_read_is_not_answered_again() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     let answer = event("x", "AnswerOfTomorrow", json!({"tool_call_id": "one"}));
     store.append(&talk, Expected::Empty, &[whole_action("a", "one"), answer]).unwrap();
@@ -621,13 +621,13 @@ fn a_call_whose_answer_cannot_be_read_is_not_answered_again() {
 #[test]
 fn a_row_that_counts_too_few_events_is_repaired_before_its_log_is_examined() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    let events: Vec<_> = (0..4).map(|n| said(&format!("e{n}"), "x")).collect();
+    let events: Vec<_> = (0..4).map(|n| user_message(&format!("e{n}"), "x")).collect();
     store.append(&talk, Expected::Any, &events).unwrap();
     drop(store);
     scratch.foreign().execute("UPDATE conversation SET event_count = 3", []).unwrap();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let found: Vec<_> = examine(&store).findings.into_iter().map(|finding| finding.trouble).collect();
     assert_eq!(found, [Trouble::Catalogue]);
     assert_eq!(repair_all(&store).len(), 1);
@@ -652,13 +652,13 @@ fn indexes_that_do_not_match_their_tables_are_reported_and_rebuilt() {
     for forge in [swap, leave_out] {
         let scratch = Scratch::new();
         let talk = conversation("talk");
-        let events = [said("a", "one"), pause("b"), said("c", "two")];
-        let store = scratch.open_still();
+        let events = [user_message("a", "one"), pause("b"), user_message("c", "two")];
+        let store = scratch.open_without_projector();
         store.append(&talk, Expected::Empty, &events).unwrap();
         store.catch_up().unwrap();
         drop(store);
         scratch.foreign().execute_batch(forge).unwrap();
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         let seen = examine(&store);
         assert!(!seen.is_healthy(), "{forge}");
         let remedies: Vec<_> = seen.findings.iter().filter_map(|finding| finding.remedy.as_ref()).collect();
@@ -683,7 +683,7 @@ fn conversations(store: &Store) -> BTreeMap<ConversationId, Vec<StoredEvent>> {
 fn a_damaged_page_is_a_finding_and_ends_no_examination() {
     let scratch = Scratch::new();
     template(&scratch);
-    let wanted = conversations(&scratch.open_still());
+    let wanted = conversations(&scratch.open_without_projector());
     assert_eq!(wanted.len(), 5);
     let objects = derived_objects().unwrap().into_iter();
     let derived: BTreeSet<String> =
@@ -716,7 +716,7 @@ fn a_damaged_page_is_a_finding_and_ends_no_examination() {
         drop(store);
         // The way out works: a new file has everything, and nothing is wrong with it.
         let source = Store::open_with(&path, &Options { read_only: true, ..Options::default() }).unwrap();
-        let options = Options { durability: Durability::Normal, ..still() };
+        let options = Options { durability: Durability::Normal, ..without_projector() };
         let target = Store::open_with(scratch.path(&format!("{what}-new.db")), &options).unwrap();
         let ids: Vec<ConversationId> = wanted.keys().cloned().collect();
         let mut copier = Copier::new(&source, &target, CopyOptions::default());
@@ -743,7 +743,7 @@ fn a_conversation_that_cannot_be_read_does_not_hide_the_others() {
         "UPDATE conversation SET id = '' WHERE key = 1",
     ] {
         let scratch = Scratch::new();
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         let first = import(&store, &folder::golden("corrupt/torn-partial-last"));
         let other = import(&store, &folder::golden("corrupt/missing-leaf"));
         set_status(&store, &first, "idle");
@@ -752,7 +752,7 @@ fn a_conversation_that_cannot_be_read_does_not_hide_the_others() {
         db.execute_batch("PRAGMA ignore_check_constraints = ON").unwrap();
         assert!(db.execute(harm, []).unwrap() > 0, "{harm}");
         drop(db);
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         let doctor = Doctor::new(&store, quiet());
         let seen = doctor.examine(None, &mut |_| ()).unwrap_or_else(|error| panic!("{harm}: {error}"));
         let found = |trouble: Trouble, id: &ConversationId| {
@@ -808,8 +808,8 @@ fn the_command_names_the_way_out_of_damaged_derived_tables() {
             assert!(!errors.contains("annals verify"), "{name}: {arguments:?}: {errors}");
         }
         let new = format!("{name}-new.db");
-        program.done(&["merge", "damaged.db", "--into", &new]);
-        program.done(&["--db", &new, "verify"]);
+        program.succeed(&["merge", "damaged.db", "--into", &new]);
+        program.succeed(&["--db", &new, "verify"]);
         assert_eq!(program.json(&["--db", &new, "list"])["total"], all, "{name}");
         for file in ["damaged.db", "damaged.db-wal", "damaged.db-shm"] {
             let _ = std::fs::remove_file(program.folder.path().join(file));

@@ -12,13 +12,13 @@ use annals::{Error, Expected, Options, Store};
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::support::events::{command, event, printed, said};
+use crate::support::events::{command, event, printed, user_message};
 use crate::support::folder::{self, Tree, assert_same};
 use crate::support::{Scratch, conversation};
 
 /// Options without background work and without waits for the disk.
 fn quick() -> Options {
-    Options { durability: Durability::Normal, ..crate::support::still() }
+    Options { durability: Durability::Normal, ..crate::support::without_projector() }
 }
 
 /// Makes a file with rows in most tables, and closes it: an import with its files, an archive, a parent with the
@@ -30,8 +30,11 @@ pub fn template(scratch: &Scratch) {
         importer.import(&folder::golden(golden), &mut |_| ()).unwrap();
     }
     for id in ["parent", "child", "alone"] {
-        let events =
-            [said("a", "find me"), command("b", "call", "make"), printed("c", "b", "call", "fine", 0)];
+        let events = [
+            user_message("a", "find me"),
+            command("b", "call", "make"),
+            printed("c", "b", "call", "fine", 0),
+        ];
         store.append(&conversation(id), Expected::Empty, &events).unwrap();
     }
     store.set_parent(&conversation("child"), &conversation("parent")).unwrap();

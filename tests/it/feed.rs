@@ -6,8 +6,8 @@ use annals::store::{EventQuery, FeedEvent, Follower};
 use annals::{ConversationId, Error, Expected, Options, Position, Sequence, Store};
 
 use crate::support::child::{self, Running};
-use crate::support::events::{pause, said};
-use crate::support::{Scratch, all_events, assert_error, conversation, still};
+use crate::support::events::{pause, user_message};
+use crate::support::{Scratch, all_events, assert_error, conversation, without_projector};
 
 /// Longer than any test takes. A follower that waits this long was not woken.
 const LONG: Duration = Duration::from_secs(120);
@@ -81,7 +81,7 @@ fn a_follower_of_one_conversation_sees_nothing_of_the_others() {
 
 #[test]
 fn a_slow_reader_gets_later_events_page_by_page() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let mut feed = store.follow(Position::START);
     let mut seen = Vec::new();
     for round in 0..20 {
@@ -94,7 +94,7 @@ fn a_slow_reader_gets_later_events_page_by_page() {
 
 #[test]
 fn a_follower_may_start_at_any_place() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     write(&store, "a", 9);
     let places = |from: u64| positions(&store.follow(Position(from)).next_page(100, Duration::ZERO).unwrap());
     assert_eq!(places(0), (1..=9).collect::<Vec<_>>());
@@ -112,13 +112,13 @@ fn a_follower_may_start_at_any_place() {
 
 #[test]
 fn a_follower_goes_on_after_a_deletion() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     write(&store, "a", 6);
     let mut feed = store.follow(Position::START);
     let mut one = store.follow_conversation(&conversation("talk-2"), None);
     assert_eq!(positions(&read(&mut feed, 4, 4)), [1, 2, 3, 4]);
     store.retention().delete(&conversation("talk-2")).unwrap(); // the one with the newest position
-    store.append(&conversation("talk-0"), Expected::Any, &[said("next", "on")]).unwrap();
+    store.append(&conversation("talk-0"), Expected::Any, &[user_message("next", "on")]).unwrap();
     assert_eq!(positions(&read(&mut feed, 2, 4)), [5, 7], "a position is never given twice");
     let gone = Error::UnknownConversation { conversation: "talk-2".into() };
     assert_error(one.next_page(4, Duration::ZERO), &gone);

@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::support::events::pause;
 use crate::support::folder::{self, assert_same};
-use crate::support::{Scratch, all_events, assert_sound, conversation, number, rows, still};
+use crate::support::{Scratch, all_events, assert_sound, conversation, number, rows, without_projector};
 
 const SESSION: &str = "5c0f7b52-1f0e-4b0a-9d55-0c6f4d2f1a01";
 const DAMAGED: &str = "0d4e8a70-9d1b-4a55-8a39-5f5b2f1c7b02";
@@ -85,7 +85,7 @@ fn messages(store: &Store, id: &str) -> Vec<serde_json::Value> {
 fn every_line_is_kept_and_the_file_comes_back_byte_for_byte() {
     for (id, path) in session_files() {
         let scratch = Scratch::new();
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let reports = import(&store, &path);
         let report = report(&reports, id);
         assert!(matches!(report.status, ImportStatus::Imported | ImportStatus::Partial), "{report:?}");
@@ -127,7 +127,7 @@ fn every_line_is_kept_and_the_file_comes_back_byte_for_byte() {
 #[test]
 fn files_beside_a_session_are_imported_and_a_sub_agents_log_is_a_conversation() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let reports = import(&store, &golden("claude-code"));
     let ids: Vec<&str> = reports.iter().map(|report| report.id.as_ref().unwrap().as_str()).collect();
     assert_eq!(ids, [DAMAGED, SESSION, "agent-a17"]);
@@ -152,11 +152,11 @@ fn files_beside_a_session_are_imported_and_a_sub_agents_log_is_a_conversation() 
 fn a_growing_log_adds_only_new_events_and_ends_like_a_single_import() {
     for (id, path) in session_files() {
         let bytes = fs::read(&path).unwrap();
-        let at_once = Store::in_memory(&still()).unwrap();
+        let at_once = Store::in_memory(&without_projector()).unwrap();
         import(&at_once, &path);
         let scratch = Scratch::new();
         let grown = scratch.path(path.file_name().unwrap().to_str().unwrap());
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let mut events = 0;
         // The cuts are anywhere: within a line, after a line, between \r and \n.
         let half_an_end = bytes.iter().position(|byte| *byte == b'\r').map(|at| at + 1);
@@ -198,7 +198,7 @@ fn a_log_that_differs_from_what_is_stored_changes_nothing() {
     let bytes = fs::read(path).unwrap();
     let copy = scratch.path(path.file_name().unwrap().to_str().unwrap());
     fs::write(&copy, &bytes).unwrap();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     import(&store, &copy);
     let before = content(&store, &conversation(id));
 
@@ -235,7 +235,7 @@ fn a_log_that_differs_from_what_is_stored_changes_nothing() {
 #[test]
 fn an_imported_copy_rejects_events_and_the_error_says_how_to_go_on() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let (id, path) = &session_files()[0];
     import(&store, path);
     let id = conversation(id);
@@ -260,7 +260,7 @@ fn an_imported_copy_rejects_events_and_the_error_says_how_to_go_on() {
 
 #[test]
 fn every_log_reads_as_a_conversation() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     import(&store, &golden(""));
     let ids = [
         SESSION,
@@ -344,7 +344,7 @@ fn branch_ends(store: &Store, id: &str) -> Vec<String> {
 
 #[test]
 fn branches_are_those_of_the_log() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     import(&store, &golden(""));
     assert_eq!(
         branch_ends(&store, SESSION),
@@ -365,7 +365,7 @@ fn branches_are_those_of_the_log() {
 #[test]
 fn tools_usage_titles_and_rejections_can_be_queried() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     import(&store, &golden(""));
     store.catch_up().unwrap();
     let title = |id: &str| store.conversation(&conversation(id)).unwrap().title;
@@ -444,7 +444,7 @@ fn shown(value: &rusqlite::types::Value) -> String {
 
 #[test]
 fn the_report_counts_records_without_counterpart_and_lists_problems() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let reports = import(&store, &golden(""));
     let unread = |id: &str| report(&reports, id).unread;
     let expected = |counts: &[(&str, u64)]| -> BTreeMap<String, u64> {
@@ -510,7 +510,7 @@ fn a_title_that_is_too_long_stays_in_its_log() {
         let path = scratch.path(from.file_name().unwrap().to_str().unwrap());
         let text = std::fs::read_to_string(&from).unwrap();
         std::fs::write(&path, format!("{}\n{line}\n", text.trim_end())).unwrap();
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let report = report(&import(&store, &path), id);
         assert!(report.problems.iter().any(|problem| problem.problem.contains("title")), "{report:?}");
         let row = store.conversation(&conversation(id)).unwrap();
@@ -528,7 +528,7 @@ fn an_id_that_is_too_long_stays_in_its_log() {
                       "payload": {"id": "new", "forked_from_id": long,
                                   "source": {"subagent": {"thread_spawn": {"parent_thread_id": long}}}}});
     fs::write(&path, format!("{line}\n")).unwrap();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let report = report(&import(&store, &path), "new");
     let problems: Vec<&str> = report.problems.iter().map(|problem| &*problem.problem).collect();
     assert_eq!(
@@ -569,7 +569,7 @@ fn files_beside_a_log_are_added_but_not_replaced_without_the_option() {
     for (what, is_refused, change) in changes {
         let scratch = Scratch::new();
         let (path, beside) = session_with_folder(&scratch);
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         import(&store, &path);
         let stored = store.attachments(&conversation(SESSION)).unwrap();
         change(&beside);
@@ -605,7 +605,7 @@ fn files_beside_a_log_that_cannot_be_kept_are_reported_and_all_others_come_back(
     // The file takes no space on the disk.
     fs::File::create(beside.join("tool-results/huge")).unwrap().set_len(600 << 20).unwrap();
     std::os::unix::fs::symlink("list.json", beside.join("tool-results/link")).unwrap();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let first = report(&import(&store, &path), SESSION);
     let mut left_out: Vec<&str> = first
         .problems
@@ -641,14 +641,14 @@ fn simultaneous_imports_of_one_log_count_as_one() {
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                let store = scratch.open_still();
+                let store = scratch.open_without_projector();
                 start.wait();
                 let report = report(&import(&store, &path), "new");
                 assert_eq!((report.events, report.problems), (2501, Vec::new()));
             });
         }
     });
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     assert_eq!(report(&import(&store, &path), "new").status, ImportStatus::Unchanged);
     assert_eq!(fs::read_to_string(export(&store, "new", &scratch.path("out")).path).unwrap(), lines);
     assert_sound(&store);
@@ -658,7 +658,7 @@ fn simultaneous_imports_of_one_log_count_as_one() {
 fn a_file_of_events_adds_nothing_to_a_copy_of_a_log() {
     for (id, path) in session_files() {
         let scratch = Scratch::new();
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         import(&store, &path);
         let before = content(&store, &conversation(id));
         let exporter = Exporter::new(&store, Format::Jsonl);
@@ -678,7 +678,7 @@ fn a_file_of_events_adds_nothing_to_a_copy_of_a_log() {
 #[test]
 fn openhands_v0_conversations_can_be_read_and_are_exported_unchanged() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let reports = import(&store, &golden("openhands-v0"));
     assert_eq!(reports.len(), 2);
     for report in &reports {
@@ -794,7 +794,7 @@ fn records_without_a_readable_time_give_the_catalogue_the_same_times_at_import_a
                 fs::create_dir_all(place.parent().unwrap()).unwrap();
                 fs::write(place, text).unwrap();
             }
-            let store = Store::in_memory(&still()).unwrap();
+            let store = Store::in_memory(&without_projector()).unwrap();
             import(&store, &folder);
             assert_sound(&store);
             let head = store.last_position().unwrap();
@@ -810,9 +810,9 @@ fn records_without_a_readable_time_give_the_catalogue_the_same_times_at_import_a
 
 #[test]
 fn an_imported_log_stays_read_only_when_copied_and_the_doctor_leaves_it_alone() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     import(&store, &golden(""));
-    let other = Store::in_memory(&still()).unwrap();
+    let other = Store::in_memory(&without_projector()).unwrap();
     let ids: Vec<ConversationId> = [SESSION, THREAD, "mill", "mill~2", V0_SESSION].map(conversation).to_vec();
     Copier::new(&store, &other, CopyOptions::default()).copy(&ids, &mut |_| ()).unwrap();
     for id in &ids {
@@ -858,7 +858,7 @@ const SESSIONS: [(&str, &str, &str, &str); 4] = [
 fn every_row_is_kept_and_exported_into_a_database() {
     for (file, column, key, id) in SESSIONS {
         let scratch = Scratch::new();
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let reports = import(&store, &golden(file));
         let report = report(&reports, id);
         // The test opens a copy, because opening the database needs write access to its folder for the log.
@@ -890,9 +890,9 @@ fn a_database_that_grows_brings_only_its_new_rows() {
         let scratch = Scratch::new();
         let copy = scratch.path(Path::new(file).file_name().unwrap().to_str().unwrap());
         let main = if column == "thread_id" { "checkpoints" } else { "agent_messages" };
-        let at_once = Store::in_memory(&still()).unwrap();
+        let at_once = Store::in_memory(&without_projector()).unwrap();
         import(&at_once, &golden(file));
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let mut events = 0;
         for part in 1..=4 {
             fs::copy(golden(file), &copy).unwrap();
@@ -1018,7 +1018,7 @@ fn files_beside_a_log_that_has_grown_are_kept_unless_the_option_is_set() {
         for accept_changed_files in [false, true] {
             let scratch = Scratch::new();
             let (path, beside) = session_with_folder(&scratch);
-            let store = Store::in_memory(&still()).unwrap();
+            let store = Store::in_memory(&without_projector()).unwrap();
             import(&store, &path);
             let list = |store: &Store| {
                 let files = store.attachments(&conversation(SESSION)).unwrap();
@@ -1068,7 +1068,7 @@ fn a_file_beside_a_log_that_was_imported_before_it_was_whole_is_no_conflict() {
             false => b"half and the rest".to_vec(),
         };
         fs::write(beside.join(file), beginning).unwrap();
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         import(&store, &path);
         let is_stored = |store: &Store| {
             let files = store.attachments(&conversation(SESSION)).unwrap();
@@ -1122,7 +1122,7 @@ fn a_linked_folder_is_never_followed() {
             folder::write(&scratch.path(""), &folder::Tree::from([own]));
             fs::create_dir_all(scratch.path(link).parent().unwrap()).unwrap();
             symlink(&secret, scratch.path(link)).unwrap();
-            let store = Store::in_memory(&still()).unwrap();
+            let store = Store::in_memory(&without_projector()).unwrap();
             let reports = import(&store, &scratch.path(path));
             assert_eq!(reports.len(), 1, "{link}: {reports:?}");
             let id = reports[0].id.clone().unwrap();
@@ -1161,7 +1161,7 @@ fn every_problem_of_a_first_import_is_there_after_the_log_has_grown() {
         let scratch = Scratch::new();
         let path = scratch.path("new.jsonl");
         fs::write(&path, format!("{}\n", lines.join("\n"))).unwrap();
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let first = import(&store, &path).remove(0);
         assert_eq!((first.status, first.problems.len()), (ImportStatus::Partial, 1), "{what}: {first:?}");
         append_line(&path, &more);
@@ -1179,7 +1179,7 @@ fn a_log_lists_its_first_problems_and_counts_the_others() {
     let user = json!({"type": "user", "uuid": "u1", "parentUuid": null, "sessionId": "new",
                       "message": {"role": "user", "content": "hi"}});
     fs::write(&path, format!("{user}\n{}", "{not json\n".repeat(150))).unwrap();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let report = import(&store, &path).remove(0);
     assert_eq!(report.problems.len(), 101);
     assert_eq!(report.problems[100].problem, "50 more problems were found");
@@ -1200,7 +1200,7 @@ fn a_copy_of_a_v0_session_gets_no_event_of_today() {
         ("events/1.json".to_owned(), v0(1, "agent")),
     ]);
     folder::write(&place, &tree);
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let first = import(&store, &place).remove(0);
     assert_eq!((first.format, first.events), ("openhands-v0", 2));
     let id = first.id.unwrap();
@@ -1219,7 +1219,7 @@ fn a_copy_of_a_v0_session_gets_no_event_of_today() {
     }
 
     // The way that the problem suggests gives the same as one import of the whole session.
-    let at_once = Store::in_memory(&still()).unwrap();
+    let at_once = Store::in_memory(&without_projector()).unwrap();
     let whole = import(&at_once, &place).remove(0);
     let options = ImportOptions { id: Some(conversation("mine")), ..ImportOptions::default() };
     let mine = Importer::new(&store, options).import(&place, &mut |_| ()).unwrap().remove(0);

@@ -17,7 +17,7 @@ use annals::{EventId, Expected, Store, Timestamp};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-use crate::support::events::{answered, command, pause, printed, said};
+use crate::support::events::{answered, command, pause, printed, user_message};
 use crate::support::{Scratch, conversation, folder, number};
 
 /// Columns that a forger can change unnoticed. `docs/tamper-evidence.md` names each of them and the effect.
@@ -60,7 +60,7 @@ fn derived_tables() -> Vec<String> {
 fn written() -> (Scratch, Store) {
     let scratch = Scratch::new();
     std::fs::write(scratch.database(), file()).unwrap();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     (scratch, store)
 }
 
@@ -68,7 +68,7 @@ fn written() -> (Scratch, Store) {
 fn file() -> &'static [u8] {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let scratch = Scratch::new();
-        write(&scratch.open_still());
+        write(&scratch.open_without_projector());
         // The file is complete, because the store is closed.
         std::fs::read(scratch.database()).unwrap()
     });
@@ -87,7 +87,7 @@ fn worked_on(work: impl FnOnce(&Scratch) -> Connection) -> Vec<u8> {
 
 fn write(store: &Store) {
     let (talk, child, kept) = (conversation("talk"), conversation("child"), conversation("kept"));
-    let hello = [said("a", "hello"), command("b", "c1", "ls"), printed("c", "b", "c1", "x", 0)];
+    let hello = [user_message("a", "hello"), command("b", "c1", "ls"), printed("c", "b", "c1", "x", 0)];
     for id in [&talk, &child, &kept] {
         store.append(id, Expected::Empty, &hello).unwrap();
     }
@@ -357,9 +357,9 @@ fn data_beside_the_events_cannot_be_forged_unnoticed() {
 #[test]
 fn the_order_of_rows_within_a_version_of_a_base_state_has_no_effect() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("a", "hello")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "hello")]).unwrap();
     for round in 0..2 {
         let things = format!(r#"{{"round":{round}}}"#);
         let fields = vec![
@@ -386,9 +386,9 @@ fn the_order_of_rows_within_a_version_of_a_base_state_has_no_effect() {
 #[test]
 fn neither_a_rebuild_nor_a_later_change_hides_a_forged_base_state() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("a", "hello")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "hello")]).unwrap();
     let stats = r#"{"usage_to_metrics":{"agent":{"model_name":"m","accumulated_cost":0.2}}}"#;
     let fields = vec![FieldChange::set("stats", stats).unwrap()];
     store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
@@ -554,12 +554,12 @@ fn rows_without_an_index_entry_and_entries_without_a_row_are_found() {
         "INSERT INTO alias SELECT 5000, conversation, 900, 'x', kind, source, timestamp, parent_id, tool_call_id, action_id, \
          llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload FROM alias WHERE position = 1",
     );
-    assert_found(&verify(&scratch.open_still()).findings, None, "the structure is damaged: row");
+    assert_found(&verify(&scratch.open_without_projector()).findings, None, "the structure is damaged: row");
     // A conversation that is not in the index by id.
     let (scratch, store) = written();
     drop(store);
     beneath(&scratch, "conversation", "UPDATE alias SET id = 'talks' WHERE id = 'talk'");
-    let findings = verify(&scratch.open_still()).findings;
+    let findings = verify(&scratch.open_without_projector()).findings;
     assert_found(&findings, Some("talks"), "it is not found by its id");
     assert_found(&findings, None, "the structure is damaged");
     // An index that is replaced by the index of an empty table, so that its event is missing.
@@ -581,7 +581,11 @@ fn rows_without_an_index_entry_and_entries_without_a_row_are_found() {
     ))
     .unwrap();
     drop(db);
-    assert_found(&verify(&scratch.open_still()).findings, None, "missing from index event_by_rare_kind");
+    assert_found(
+        &verify(&scratch.open_without_projector()).findings,
+        None,
+        "missing from index event_by_rare_kind",
+    );
 }
 
 /// Writes a file into a folder of its own.
@@ -775,9 +779,9 @@ fn an_unreadable_archived_payload_does_not_hide_other_findings() {
 #[test]
 fn the_chain_of_changes_is_as_documented() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("a", "hello")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "hello")]).unwrap();
     store.set_title(&talk, Some("a title")).unwrap();
     store.set_title(&talk, Some("a title")).unwrap(); // no change
     store.set_title(&talk, None).unwrap();

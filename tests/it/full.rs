@@ -13,8 +13,8 @@ use annals::{ConversationId, Error, Expected, NewEvent, Options, Store};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::child::{self, Running};
-use crate::support::events::said;
-use crate::support::{Scratch, assert_sound, conversation, event_ids, folder, still};
+use crate::support::events::user_message;
+use crate::support::{Scratch, assert_sound, conversation, event_ids, folder, without_projector};
 
 /// Runs `test` in a child process. There, a write beyond the size limit fails but does not end the process.
 fn run_in_child(test: &str, database: &Path) {
@@ -40,7 +40,7 @@ fn no_room(database: &Path) -> u64 {
 }
 
 fn large(id: &str) -> NewEvent {
-    said(id, &"many words ".repeat(2000))
+    user_message(id, &"many words ".repeat(2000))
 }
 
 #[track_caller]
@@ -77,7 +77,11 @@ fn append_until_full(database: &Path, talk: &ConversationId) {
                 scope.spawn(move || {
                     for number in 0..1000 {
                         let id = format!("{round}-{thread}-{number}");
-                        match store.append(talk, Expected::Any, &[large(&id), said(&format!("{id}-b"), "")]) {
+                        match store.append(
+                            talk,
+                            Expected::Any,
+                            &[large(&id), user_message(&format!("{id}-b"), "")],
+                        ) {
                             Ok(places) => acknowledged.lock().unwrap().push((places[0].sequence, id)),
                             Err(Error::DiskFull { .. }) => return full.store(true, Ordering::Relaxed),
                             Err(other) => panic!("{other:?}"),
@@ -90,7 +94,7 @@ fn append_until_full(database: &Path, talk: &ConversationId) {
         // A single append may still fit after several simultaneous appends did not.
         let refused = (0..100).find_map(|number| {
             let id = format!("{round}-alone-{number}");
-            match store.append(talk, Expected::Any, &[large(&id), said(&format!("{id}-b"), "")]) {
+            match store.append(talk, Expected::Any, &[large(&id), user_message(&format!("{id}-b"), "")]) {
                 Ok(places) => {
                     acknowledged.lock().unwrap().push((places[0].sequence, id));
                     None
@@ -115,7 +119,8 @@ fn append_until_full(database: &Path, talk: &ConversationId) {
 
         leave_room(None);
         let id = format!("{round}-again");
-        let places = store.append(talk, Expected::Any, &[large(&id), said(&format!("{id}-b"), "")]).unwrap();
+        let places =
+            store.append(talk, Expected::Any, &[large(&id), user_message(&format!("{id}-b"), "")]).unwrap();
         acknowledged.lock().unwrap().push((places[0].sequence, id));
         assert_eq!(event_ids(&store, talk), expected(&acknowledged));
         assert_sound(&store);
@@ -136,7 +141,7 @@ fn all_other_writes_report_a_full_disk_and_can_be_retried() {
 
 fn try_everything(database: &Path) {
     let beside = |name: &str| database.with_file_name(name);
-    let store = Store::open_with(database, &still()).unwrap();
+    let store = Store::open_with(database, &without_projector()).unwrap();
     let talk = conversation("talk");
     let golden = folder::golden("conversations");
     Importer::new(&store, Default::default()).import(&golden.join("coding-task"), &mut |_| ()).unwrap();
@@ -161,7 +166,7 @@ fn try_everything(database: &Path) {
     assert_full(import());
     leave_room(Some(20 << 10));
     assert_full(store.backup().to_new_file(beside("copy.db")));
-    assert_full(Store::open_with(beside("new.db"), &Options { create: true, ..still() }));
+    assert_full(Store::open_with(beside("new.db"), &Options { create: true, ..without_projector() }));
     leave_room(Some(1 << 10));
     let error = export().unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error:?}");
@@ -180,7 +185,7 @@ fn try_everything(database: &Path) {
     assert_eq!(import().unwrap()[0].events, 29);
     assert_eq!(store.backup().to_new_file(beside("copy.db")).unwrap().conversations, 3);
     assert_eq!(export().unwrap().events, 40);
-    Store::open_with(beside("new.db"), &still()).unwrap();
+    Store::open_with(beside("new.db"), &without_projector()).unwrap();
     assert_sound(&store);
     assert_eq!(store.retention().delete(&talk).unwrap(), 40);
     assert_sound(&store);

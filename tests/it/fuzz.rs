@@ -235,7 +235,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 fn heads() -> Vec<Vec<u8>> {
     use annals::audit::proof::{Head, Key, Scope};
     let scratch = crate::support::Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let golden = folder::golden("conversations");
     annals::transfer::Importer::new(&store, Default::default()).import(&golden, &mut |_| ()).unwrap();
     let key = Key::make(&scratch.path("key")).unwrap();

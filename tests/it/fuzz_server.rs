@@ -88,7 +88,7 @@ async fn talk(server: &Served, id: &str, data: &[u8]) {
     let _closed_already = socket.offer("]", false).await;
     let mut told = 0;
     while told < wrong
-        && let Some(frame) = socket.hear_any().await
+        && let Some(frame) = socket.receive_any().await
     {
         told += usize::from(frame["code"] == "JSONDecodeError");
     }

@@ -32,14 +32,14 @@ const HEALTH_PATIENCE: Duration = Duration::from_secs(30);
 /// The longest time for all work during which the server has to stay healthy.
 const WORK_MAX: Duration = Duration::from_secs(300);
 
-pub struct Hostile {
+pub struct ServerProcess {
     folder: Arc<tempfile::TempDir>,
     pub child: Child,
     pub url: String,
     pub client: Client,
 }
 
-impl Hostile {
+impl ServerProcess {
     pub async fn start() -> Self {
         Self::with(&[("OH_SESSION_API_KEYS", &format!("[\"{KEY}\"]"))]).await
     }
@@ -188,7 +188,7 @@ async fn fast_vault() -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn secret_lookups_and_hooks_block_no_other_client() {
-    let server = Hostile::start().await;
+    let server = ServerProcess::start().await;
     let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let vaults = [
@@ -266,7 +266,7 @@ fn pipe(path: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn file_readers_neither_hang_nor_read_without_limit() {
-    let server = Hostile::start().await;
+    let server = ServerProcess::start().await;
     let links = |target: &'static str| move |path: &Path| std::os::unix::fs::symlink(target, path).unwrap();
     let real = server.path("a pipe");
     pipe(&real);
@@ -374,7 +374,7 @@ async fn session_keys_are_accepted_in_every_form_of_the_reference() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_child_of_the_server_has_its_keys() {
     let keys = format!("[\"{KEY}\"]");
-    let server = Hostile::with(&[
+    let server = ServerProcess::with(&[
         ("OH_SESSION_API_KEYS", &keys),
         ("OH_SECRET_KEY", CANARY),
         ("OH_PREVIOUS_SECRET_KEYS_0", CANARY),
@@ -412,7 +412,7 @@ async fn socket_clients_without_a_key_are_cut_off_and_cost_little_memory() {
         "/sockets/session/00000000-0000-4000-8000-000000000007",
     ];
     const SENT_BYTES: usize = 15 << 20;
-    let server = Hostile::start().await;
+    let server = ServerProcess::start().await;
     let address = server.url.trim_start_matches("http://").to_owned();
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
@@ -454,7 +454,7 @@ async fn socket_clients_without_a_key_are_cut_off_and_cost_little_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_ends_in_time_and_leaves_no_process_behind() {
-    let server = Hostile::start().await;
+    let server = ServerProcess::start().await;
     let pid_of = |name: &str| server.path(name);
     let sleeps = |name: &str| {
         format!("echo $$ > {}; trap '' HUP TERM INT; while :; do sleep 600; done", pid_of(name).display())

@@ -11,7 +11,7 @@ use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-use crate::hostile::{Hostile, KEY, PATIENCE};
+use crate::hostile::{KEY, PATIENCE, ServerProcess};
 use crate::support::caller::until;
 
 /// The size of a large event: a screenshot, or the output of a command.
@@ -32,7 +32,7 @@ const MEMORY_WITH_QUEUES_MAX: u64 = 500;
 const TALK: &str = "00000000-0000-4000-8000-000000000007";
 
 /// Appends an event of `bytes` bytes. The JSON is written by hand, because serde would be slower than the server.
-async fn append(server: &Hostile, talk: &str, number: usize, bytes: usize) {
+async fn append(server: &ServerProcess, talk: &str, number: usize, bytes: usize) {
     let event = format!(
         r#"{{"id":"event-{number}","kind":"PauseEvent","source":"user","padding":"{}"}}"#,
         "x".repeat(bytes)
@@ -49,7 +49,7 @@ fn ids(text: &str) -> Vec<String> {
 }
 
 /// Sends a request and returns the text of the answer.
-async fn read(server: &Hostile, method: Method, path: &str, body: Option<Value>) -> String {
+async fn read(server: &ServerProcess, method: Method, path: &str, body: Option<Value>) -> String {
     let asked = server.client.request(method, format!("{}{path}", server.url)).timeout(PATIENCE);
     let asked = asked.header("x-session-api-key", KEY).body(body.unwrap_or_default().to_string());
     let answer = asked.send().await.unwrap();
@@ -58,7 +58,7 @@ async fn read(server: &Hostile, method: Method, path: &str, body: Option<Value>)
 }
 
 /// Opens a connection that sends a request and reads only the beginning of the answer.
-async fn stalled(server: &Hostile, path: &str, more: &str) -> TcpStream {
+async fn stalled(server: &ServerProcess, path: &str, more: &str) -> TcpStream {
     let address = server.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nx-session-api-key: {KEY}\r\n{more}\r\n");
@@ -77,7 +77,7 @@ const SOCKET: &str = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket
                       sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
 /// Reads all pages and returns the ids of their events. Asserts that no page exceeds its limit in bytes.
-async fn page_through(server: &Hostile, path: &str, next: &str, cursor: &str) -> Vec<String> {
+async fn page_through(server: &ServerProcess, path: &str, next: &str, cursor: &str) -> Vec<String> {
     let (mut all, mut at) = (Vec::new(), String::new());
     loop {
         let page = read(server, Method::GET, &format!("{path}?limit=100{at}"), None).await;
@@ -100,7 +100,7 @@ async fn page_through(server: &Hostile, path: &str, next: &str, cursor: &str) ->
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_read_nothing_cost_little_and_block_no_other_client() {
-    let server = Hostile::start().await;
+    let server = ServerProcess::start().await;
     for number in 0..EVENTS {
         append(&server, TALK, number, LARGE_BYTES - 1024).await;
     }
@@ -172,7 +172,7 @@ async fn webhooks_that_hang_cost_little() {
     });
     let hooks = json!([{"base_url": url, "flush_delay": 0.0}, {"base_url": format!("{url}/b")}]).to_string();
     let keys = format!("[\"{KEY}\"]");
-    let server = Hostile::with(&[("OH_SESSION_API_KEYS", &keys), ("OH_WEBHOOKS", &hooks)]).await;
+    let server = ServerProcess::with(&[("OH_SESSION_API_KEYS", &keys), ("OH_WEBHOOKS", &hooks)]).await;
     for number in 0..8 * 6 {
         let talk = format!("00000000-0000-4000-8000-0000000000{:02}", number % 8);
         append(&server, &talk, number, LARGE_BYTES).await;

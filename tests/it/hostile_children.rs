@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::hostile::{Hostile, KEY, PATIENCE, command};
+use crate::hostile::{KEY, PATIENCE, ServerProcess, command};
 use crate::support::caller::until;
 use crate::support::model_server::{Answer, ModelServer};
 
@@ -58,7 +58,7 @@ async fn child_processes_get_no_keys_and_ignore_no_signal() {
     // Git gets only a few plain variables, so the path of the note is written into the script.
     disguise(&programs, "git", &into("git"));
     let (keys, path) = (format!("[\"{KEY}\"]"), path_with(&programs));
-    let server = Hostile::with(&[
+    let server = ServerProcess::with(&[
         ("PATH", &path),
         ("OH_SESSION_API_KEYS", &keys),
         ("OH_SECRET_KEY", CANARY),
@@ -206,7 +206,7 @@ fn is_alive(file: &Path) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn child_processes_end_with_the_server_however_it_ends() {
     for signal in [Signal::KILL, Signal::TERM] {
-        let server = Hostile::start().await;
+        let server = ServerProcess::start().await;
         let pids = server.path("pids");
         std::fs::create_dir(&pids).unwrap();
         let file = |name: &str| pids.join(name);
@@ -276,7 +276,7 @@ fn copied(file: &Path, folder: &Path) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_command_leaves_no_process() {
-    let server = Hostile::start().await;
+    let server = ServerProcess::start().await;
     let file = server.path("left");
     let left = format!("trap '' TERM; echo $$ > {0}.part; mv {0}.part {0}; exec sleep 600", file.display());
     let command = json!({"command": format!("sh -c \"{}\" & wait", left.replace('$', "\\$"))});
@@ -385,7 +385,8 @@ async fn temporary_files_of_a_download_are_removed_however_the_server_ends() {
         let left = || std::fs::read_dir(&temporary).unwrap().count();
         let keys = format!("[\"{KEY}\"]");
         let mut server =
-            Hostile::with(&[("OH_SESSION_API_KEYS", &keys), ("TMPDIR", temporary.to_str().unwrap())]).await;
+            ServerProcess::with(&[("OH_SESSION_API_KEYS", &keys), ("TMPDIR", temporary.to_str().unwrap())])
+                .await;
         let talk = "00000000-0000-4000-8000-000000000001";
         let event = |n: usize| json!({"id": format!("event-{n}"), "kind": "PauseEvent", "source": "user", "x": "y".repeat(1000)});
         let events: Value = (0..4000).map(event).collect();

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::support::events::{pause, payload};
 use crate::support::folder::{self, Tree, assert_same};
-use crate::support::{Scratch, assert_sound, number, still};
+use crate::support::{Scratch, assert_sound, number, without_projector};
 
 fn import_one(store: &Store, path: &Path) -> (ConversationId, ImportReport) {
     let mut reports = Importer::new(store, ImportOptions::default()).import(path, &mut |_| ()).unwrap();
@@ -34,7 +34,7 @@ fn import_one(store: &Store, path: &Path) -> (ConversationId, ImportReport) {
 fn round_trip(name: &str, tree: &Tree) -> (Tree, ImportReport) {
     let scratch = Scratch::new();
     folder::write(&scratch.path("in").join(name), tree);
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let (id, report) = import_one(&store, &scratch.path("in"));
     let out = scratch.path("out");
     Exporter::new(&store, Format::OpenHands).export(&id, &out, &mut |_| ()).unwrap();
@@ -133,7 +133,7 @@ fn a_name_that_is_not_utf8_is_reported_at_every_place() {
     let odd = OsStr::from_bytes(b"odd-\xff\xfe");
     fs::write(home.join(odd), "odd").unwrap();
     folder::write(&scratch.path("in").join(odd), &talk());
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let (_, report) = import_one(&store, &scratch.path("in"));
     let actions: Vec<_> = report.problems.iter().map(|problem| problem.action.as_str()).collect();
     assert_eq!(actions, ["left out"], "{report:?}");
@@ -161,7 +161,7 @@ fn too_large_files_are_reported_and_the_other_files_are_imported() {
         let home = scratch.path("in/talk");
         folder::write(&home, &talk());
         harm(&home, huge);
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let (id, report) = import_one(&store, &scratch.path("in"));
         assert_eq!(report.events, 1, "{what}");
         assert!(report.problems.iter().any(|problem| problem.action == "left out"), "{what}: {report:?}");
@@ -189,7 +189,7 @@ fn values_of_a_meta_file_are_bounded_in_the_catalogue() {
         tree.insert("meta.json".into(), format!("{{\"{member}\":{value}}}").into_bytes());
         let scratch = Scratch::new();
         folder::write(&scratch.path("in/talk"), &tree);
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let (id, report) = import_one(&store, &scratch.path("in"));
         assert!(report.problems.iter().any(|problem| problem.path == "meta.json"), "{member}: {report:?}");
         let row = store.conversation(&id).unwrap();
@@ -355,7 +355,7 @@ fn every_derived_column_is_bounded_whatever_is_imported() {
         tree.insert((*file).to_owned(), content.clone().into_bytes());
         let scratch = Scratch::new();
         folder::write(&scratch.path("in/talk"), &tree);
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         let (id, report) = import_one(&store, &scratch.path("in"));
         let reported = report.problems.iter().any(|problem| problem.path == *file);
         assert_eq!(reported, *is_reported, "{meant:?}: {report:?}");
@@ -424,7 +424,7 @@ fn an_import_does_not_wait_if_a_file_is_replaced_while_it_is_read() {
     // The import has its own thread, so that the test can report an import that waits for ever.
     let reader = std::thread::spawn(move || {
         for _ in 0..ROUNDS {
-            let store = Store::in_memory(&still()).unwrap();
+            let store = Store::in_memory(&without_projector()).unwrap();
             // The import may find no known format or an unreadable file. It must only end.
             let _answer = Importer::new(&store, ImportOptions::default()).import(&reads, &mut |_| ());
             assert_sound(&store);
@@ -440,7 +440,7 @@ fn an_import_does_not_wait_if_a_file_is_replaced_while_it_is_read() {
         replace_for_a_moment(&files[round % files.len()], &aside, round / files.len() + round);
     }
     reader.join().unwrap();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let reports = Importer::new(&store, ImportOptions::default()).import(&whole, &mut |_| ()).unwrap();
     assert!(reports.len() > 3 && reports.iter().all(|report| report.id.is_some()), "{reports:?}");
 }
@@ -471,7 +471,7 @@ fn a_long_text_that_no_table_copies_is_not_reported() {
         tree.insert(EVENT.into(), text.into_bytes());
         let scratch = Scratch::new();
         folder::write(&scratch.path("in/talk"), &tree);
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         let (_, report) = import_one(&store, &scratch.path("in"));
         assert_eq!((report.events, report.problems), (2, Vec::new()), "{kind}");
         store.catch_up().unwrap();
@@ -487,7 +487,7 @@ fn a_long_text_that_no_table_copies_is_not_reported() {
 fn two_usage_ids_of_which_one_looks_like_the_other_cut_are_two() {
     let long = "x".repeat(5000);
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let update = |number: u64, ids: &[(&str, u64)]| {
         let metrics = |tokens: u64| json!({"accumulated_token_usage": {"prompt_tokens": tokens}});
         let usages: serde_json::Map<String, Value> =
@@ -561,7 +561,7 @@ fn an_import_does_not_open_a_pipe_as_a_database_or_beside_one() {
                 plant(&scratch.path(&format!("in/x.db{ending}")), what);
                 for (path, format) in [(&file, wanted), (&file, None), (&scratch.path("in"), None)] {
                     done.send(format!("{what} at x.db{ending}, {format:?}, {}", path.display())).unwrap();
-                    let store = Store::in_memory(&still()).unwrap();
+                    let store = Store::in_memory(&without_projector()).unwrap();
                     let options = ImportOptions { format, ..ImportOptions::default() };
                     // The import may find nothing, or report an unreadable file. It must only end.
                     let _answer = Importer::new(&store, options).import(path, &mut |_| ());
@@ -606,7 +606,7 @@ fn a_database_is_read_without_writing_into_its_folder() {
             fs::copy(scratch.path(&format!("live/x.db{ending}")), to).unwrap();
         }
         let before = folder::read(&scratch.path(&name));
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let (_, report) = import_one(&store, &scratch.path(&name));
         assert_eq!(report.records, records, "{endings:?}");
         assert_same(&folder::read(&scratch.path(&name)), &before);
@@ -620,7 +620,7 @@ fn a_database_is_read_without_writing_into_its_folder() {
         fs::write(other.join("x.db"), bytes).unwrap();
         fs::write(other.join("x.db-journal"), "").unwrap();
         let before = folder::read(&other);
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         assert_eq!(import_one(&store, &other).1.records, 2);
         assert_same(&folder::read(&other), &before);
     }
@@ -631,7 +631,7 @@ fn a_database_is_read_without_writing_into_its_folder() {
         files
     };
     let before = files();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     assert_eq!(import_one(&store, &scratch.path("live")).1.records, 3);
     assert_same(&files(), &before);
     db.execute_batch(add).unwrap();
@@ -678,7 +678,7 @@ fn the_first_problems_of_a_folder_are_listed_and_the_others_are_counted() {
     for number in 0..150 {
         std::os::unix::fs::symlink("/nowhere", home.join(format!("link {number}"))).unwrap();
     }
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let (id, report) = import_one(&store, &scratch.path("in"));
     assert_eq!(report.problems.len(), 101);
     let last = report.problems.last().unwrap();
@@ -717,7 +717,7 @@ fn files_beside_a_folders_events_are_kept_when_it_has_grown_unless_the_option_is
             tree.insert("observations/o.txt".into(), b"the result".to_vec());
             tree.insert("TASKS.json".into(), b"[]".to_vec());
             folder::write(&home, &tree);
-            let store = Store::in_memory(&still()).unwrap();
+            let store = Store::in_memory(&without_projector()).unwrap();
             let (id, _) = import_one(&store, &scratch.path("in"));
             change(&home);
             fs::write(home.join(EVENT), pause("00000000-0000-4000-8000-000000000001").payload()).unwrap();

@@ -12,9 +12,9 @@ use annals::{ConversationId, EventId, Expected, Store};
 use proptest::prelude::*;
 use rusqlite::types::Value;
 
-use crate::support::events::{answered, command, pause, printed, said};
+use crate::support::events::{answered, command, pause, printed, user_message};
 use crate::support::folder::{self, Tree, assert_same};
-use crate::support::{Scratch, all_events, assert_sound, conversation, event_ids, rows, still};
+use crate::support::{Scratch, all_events, assert_sound, conversation, event_ids, rows, without_projector};
 
 /// The content of a file: the rows of each statement of [`EVERYTHING`].
 type Stored = Vec<Vec<Vec<Value>>>;
@@ -66,7 +66,7 @@ struct File {
 impl File {
     fn new() -> Self {
         let scratch = Scratch::new();
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         Self { scratch, store }
     }
 
@@ -148,14 +148,17 @@ fn exported(file: &File, to: &str) -> Tree {
 /// Makes a conversation with every kind of change.
 fn eventful(file: &File, id: &str) {
     let talk = conversation(id);
-    file.append(id, &[said("u", "hello"), command("a", "call", "ls"), printed("o", "a", "call", "x", 0)]);
+    file.append(
+        id,
+        &[user_message("u", "hello"), command("a", "call", "ls"), printed("o", "a", "call", "x", 0)],
+    );
     file.set(id, "tags", r#"{"team":"core"}"#);
     for turn in 0..70 {
         file.set(id, "turn", &turn.to_string());
     }
     file.append(id, &[answered("m", "done")]);
     file.store.set_leaf(&talk, Leaf::At(EventId::new("u").unwrap())).unwrap();
-    file.append(id, &[said("v", "again")]);
+    file.append(id, &[user_message("v", "again")]);
     file.store.set_title(&talk, Some("a title")).unwrap();
 }
 
@@ -202,7 +205,7 @@ fn a_copy_of_a_grown_conversation_is_extended() {
     let (source, target) = (File::new(), File::new());
     eventful(&source, "talk");
     assert_eq!(copy_one(&source, &target).status, CopyStatus::Copied);
-    source.append("talk", &[pause("p"), said("w", "more")]);
+    source.append("talk", &[pause("p"), user_message("w", "more")]);
     source.set("talk", "turn", "99");
     source.store.set_leaf(&conversation("talk"), Leaf::At(EventId::new("m").unwrap())).unwrap();
     let report = copy_one(&source, &target);
@@ -229,7 +232,7 @@ fn a_conversation_that_grew_in_the_target_is_not_changed() {
     assert_eq!(copy_one(&source, &target).status, CopyStatus::Ahead);
     assert_eq!(target.everything(None)[1], before[1]);
     // Now both sides have new events.
-    source.append("talk", &[said("s", "another way")]);
+    source.append("talk", &[user_message("s", "another way")]);
     let report = copy_one(&source, &target);
     assert_eq!(report.status, CopyStatus::Conflict);
     assert_eq!(report.problems, ["the events are not the same from sequence 5 on"]);
@@ -239,8 +242,8 @@ fn a_conversation_that_grew_in_the_target_is_not_changed() {
 #[test]
 fn other_events_under_the_same_id_are_a_conflict_or_are_renamed() {
     let (source, target) = (File::new(), File::new());
-    source.append("talk", &[pause("a"), said("b", "mine")]);
-    target.append("talk", &[pause("a"), said("b", "yours"), pause("c")]);
+    source.append("talk", &[pause("a"), user_message("b", "mine")]);
+    target.append("talk", &[pause("a"), user_message("b", "yours"), pause("c")]);
     let before = target.everything(None);
     let report = copy_one(&source, &target);
     assert_eq!((report.status, report.added), (CopyStatus::Conflict, 0));
@@ -289,7 +292,7 @@ fn diverged_base_states_are_a_conflict() {
 #[test]
 fn a_damaged_conversation_is_not_copied() {
     let (source, target) = (File::new(), File::new());
-    source.append("talk", &[said("a", "ten"), pause("b")]);
+    source.append("talk", &[user_message("a", "ten"), pause("b")]);
     source.append("other", &[pause("x")]);
     let db = source.scratch.foreign();
     db.execute_batch(
@@ -308,7 +311,7 @@ fn a_damaged_conversation_is_not_copied() {
 fn redacted_and_archived_conversations_verify_after_a_copy() {
     let (source, target, late) = (File::new(), File::new(), File::new());
     eventful(&source, "talk");
-    source.append("other", &[said("a", "a secret word"), answered("b", "a secret word")]);
+    source.append("other", &[user_message("a", "a secret word"), answered("b", "a secret word")]);
     copy_all(&source, &late);
     let finder = annals::redact::Finder::expression("secret word").unwrap();
     let redaction = annals::store::Redaction::Matches { finder: &finder, values: &[], own: false };
@@ -348,7 +351,7 @@ fn redacted_and_archived_conversations_verify_after_a_copy() {
 #[test]
 fn an_erased_conversation_is_not_copied_again() {
     let (source, target) = (File::new(), File::new());
-    source.append("talk", &[said("a", "one")]);
+    source.append("talk", &[user_message("a", "one")]);
     copy_all(&source, &target);
     target.store.retention().erase(&conversation("talk"), "asked to").unwrap();
     for rename in [false, true] {
@@ -383,9 +386,9 @@ fn an_interrupted_copy_is_resumed() {
 fn a_moved_conversation_is_removed_only_after_it_arrived_whole() {
     let (source, target) = (File::new(), File::new());
     for id in ["here", "there", "torn"] {
-        source.append(id, &[said("a", id), pause("b")]);
+        source.append(id, &[user_message("a", id), pause("b")]);
     }
-    target.append("there", &[said("a", "another")]);
+    target.append("there", &[user_message("a", "another")]);
     let mut copier = Copier::new(&source.store, &target.store, CopyOptions::default());
     let reports = copier.copy(&source.ids(), &mut |_| ()).unwrap();
     assert_eq!(statuses(&reports), [CopyStatus::Copied, CopyStatus::Conflict, CopyStatus::Copied]);
@@ -403,7 +406,7 @@ fn a_moved_conversation_is_removed_only_after_it_arrived_whole() {
 fn a_title_set_in_the_target_survives_an_update_and_the_sources_title_is_followed() {
     let (source, target) = (File::new(), File::new());
     for id in ["mine", "theirs", "none", "gone", "fork"] {
-        source.append(id, &[said("a", id)]);
+        source.append(id, &[user_message("a", id)]);
         source.store.set_title(&conversation(id), Some("first")).unwrap();
     }
     copy_all(&source, &target);
@@ -435,7 +438,7 @@ fn a_title_set_in_the_target_survives_an_update_and_the_sources_title_is_followe
 fn a_title_or_fork_set_since_the_copy_is_reported_and_the_source_is_kept() {
     let (source, target) = (File::new(), File::new());
     for id in ["titled", "forked", "plain"] {
-        source.append(id, &[said("a", id)]);
+        source.append(id, &[user_message("a", id)]);
     }
     copy_all(&source, &target);
     source.store.set_title(&conversation("titled"), Some("a title of its own")).unwrap();
@@ -514,7 +517,7 @@ proptest! {
         for step in &steps {
             match step {
                 Step::Append(events) => {
-                    let events: Vec<_> = (0..u64::from(*events)).map(|more| said(&format!("e{}", count + more), "x")).collect();
+                    let events: Vec<_> = (0..u64::from(*events)).map(|more| user_message(&format!("e{}", count + more), "x")).collect();
                     count += events.len() as u64;
                     source.append("talk", &events);
                 }
@@ -539,7 +542,7 @@ proptest! {
 #[test]
 fn a_store_in_memory_can_be_filled_from_a_file() {
     let source = File::golden("conversations");
-    let memory = Store::in_memory(&still()).unwrap();
+    let memory = Store::in_memory(&without_projector()).unwrap();
     let reports =
         Copier::new(&source.store, &memory, CopyOptions::default()).copy(&source.ids(), &mut |_| ()).unwrap();
     assert_eq!(reports.len(), 10);

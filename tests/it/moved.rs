@@ -12,7 +12,7 @@ use annals::{Error, Expected, NewEvent, Options, Store};
 
 use crate::support::child::{self, Running};
 use crate::support::events::pause;
-use crate::support::{Scratch, conversation, event_ids, still};
+use crate::support::{Scratch, conversation, event_ids, without_projector};
 
 /// A database in its own folder, so that a test can remove the folder too.
 struct Stage {
@@ -39,7 +39,7 @@ impl Stage {
     }
 
     fn open(&self) -> Store {
-        Store::open_with(self.file(""), &still()).unwrap()
+        Store::open_with(self.file(""), &without_projector()).unwrap()
     }
 }
 
@@ -50,7 +50,7 @@ fn remove(path: &Path) {
 /// Makes another store and puts its file at `path`.
 fn put_another(stage: &Stage, path: &Path) {
     let other = stage.scratch.path("other.db");
-    let store = Store::open_with(&other, &still()).unwrap();
+    let store = Store::open_with(&other, &without_projector()).unwrap();
     store.append(&conversation("other"), Expected::Any, &[pause("other")]).unwrap();
     drop(store);
     fs::rename(other, path).unwrap();
@@ -227,7 +227,7 @@ fn a_removed_wal_is_checkpointed_before_the_append_fails() {
     assert_moved(late, &stage.file(""), "rm -wal");
     // The copy is the file that would be left if the process were killed now.
     fs::copy(stage.file(""), stage.aside("")).unwrap();
-    let left = Store::open_with(stage.aside(""), &still()).unwrap();
+    let left = Store::open_with(stage.aside(""), &without_projector()).unwrap();
     assert_eq!(event_ids(&left, &conversation("talk"))[0], "kept");
 }
 
@@ -236,7 +236,7 @@ fn a_removed_wal_is_checkpointed_before_the_append_fails() {
 fn a_store_whose_wal_was_replaced_leaves_the_file_to_the_current_writer() {
     const TEST: &str = "moved::a_store_whose_wal_was_replaced_leaves_the_file_to_the_current_writer";
     if let Some(role) = child::role() {
-        let store = Store::open_with(&role.database, &still()).unwrap();
+        let store = Store::open_with(&role.database, &without_projector()).unwrap();
         for number in 0..200 {
             let event = pause(&format!("theirs-{number}"));
             store.append(&conversation("theirs"), Expected::Any, &[event]).unwrap();
@@ -270,7 +270,8 @@ fn a_read_only_store_does_not_switch_to_another_file() {
     let stage = Stage::new();
     let writer = stage.open();
     writer.append(&conversation("talk"), Expected::Empty, &[pause("kept")]).unwrap();
-    let reader = Store::open_with(stage.file(""), &Options { read_only: true, ..still() }).unwrap();
+    let reader =
+        Store::open_with(stage.file(""), &Options { read_only: true, ..without_projector() }).unwrap();
     reader.conversation(&conversation("talk")).unwrap();
     drop(writer);
     reader.conversation(&conversation("talk")).unwrap();
@@ -285,7 +286,7 @@ fn a_hard_link_and_work_through_another_handle_are_not_a_move() {
     let talk = conversation("talk");
     for round in 0..20 {
         store.append(&talk, Expected::Any, &[pause(&format!("here-{round}"))]).unwrap();
-        let other = Store::open_with(stage.file(""), &still()).unwrap();
+        let other = Store::open_with(stage.file(""), &without_projector()).unwrap();
         other.append(&talk, Expected::Any, &[pause(&format!("there-{round}"))]).unwrap();
         match round % 4 {
             0 => assert!(store.maintenance().vacuum().unwrap().bytes_after > 0),
@@ -412,7 +413,7 @@ fn maintenance_works_on_the_open_file_after_the_working_folder_changed() {
     const NAME: &str = "moved::maintenance_works_on_the_open_file_after_the_working_folder_changed";
     if let Some(role) = child::role() {
         std::env::set_current_dir(role.database.parent().unwrap()).unwrap();
-        let store = Store::open_with("annals.db", &still()).unwrap();
+        let store = Store::open_with("annals.db", &without_projector()).unwrap();
         store.append(&conversation("talk"), Expected::Any, &[pause("a"), pause("b")]).unwrap();
         store.catch_up().unwrap();
         let db = rusqlite::Connection::open(&role.database).unwrap();

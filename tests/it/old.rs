@@ -14,10 +14,12 @@ use annals::transfer::{Exporter, Format, Importer};
 use annals::{ConversationId, EventId, Expected, Options, Sequence, Store};
 use serde_json::json;
 
-use crate::support::events::{answered, called, command, event, pause_after, printed, said, updated};
+use crate::support::events::{
+    answered, command, event, pause_after, printed, tool_call, updated, user_message,
+};
 use crate::support::folder;
 use crate::support::projected::{assert_same_rows, dump};
-use crate::support::{Scratch, all_events, assert_sound, conversation, still};
+use crate::support::{Scratch, all_events, assert_sound, conversation, without_projector};
 
 const IMPORTED: [&str; 3] =
     ["conversations/confirm-reject", "conversations/hello-two-turns", "corrupt/duplicate-id"];
@@ -29,13 +31,13 @@ fn furnish(store: &Store) {
     let stats = json!({"usage_to_metrics": {"agent": {"model_name": "m", "accumulated_cost": 0.5,
         "accumulated_token_usage": {"prompt_tokens": 7, "completion_tokens": 2}}}});
     let events = vec![
-        said("a", "Count the files, 数えて"),
+        user_message("a", "Count the files, 数えて"),
         command("b", "call-1", "ls | wc -l"),
         printed("c", "b", "call-1", "3", 0),
-        called("d", "call-2", "task_tracker", json!({"command": "plan"})),
+        tool_call("d", "call-2", "task_tracker", json!({"command": "plan"})),
         event("e", "ObservationEvent", json!({"action_id": "d", "observation": {"task_list": tasks}})),
         updated("f", "stats", stats),
-        called("g", "call-3", "file_editor", json!({"command": "view", "path": "/a.txt"})),
+        tool_call("g", "call-3", "file_editor", json!({"command": "view", "path": "/a.txt"})),
         answered("h", "There are three."),
     ];
     store.append(&talk, Expected::Empty, &events).unwrap();
@@ -57,7 +59,7 @@ fn furnish(store: &Store) {
         Importer::new(store, Default::default()).import(&copy, &mut |_| ()).unwrap();
     }
     let gone = conversation("gone");
-    store.append(&gone, Expected::Any, &[said("a", "gone")]).unwrap();
+    store.append(&gone, Expected::Any, &[user_message("a", "gone")]).unwrap();
     store.retention().delete(&gone).unwrap();
     store.search("files", &Default::default(), 1, &mut |_| ()).unwrap();
     store.catch_up().unwrap();
@@ -83,7 +85,7 @@ fn frozen() -> &'static [PathBuf] {
 
 fn freeze(path: &Path) {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     furnish(&store);
     store.backup().to_new_file(path).unwrap();
 }
@@ -97,12 +99,12 @@ fn conversations(store: &Store) -> Vec<ConversationId> {
 
 #[test]
 fn every_frozen_database_opens_and_keeps_its_content() {
-    let new = Store::in_memory(&still()).unwrap();
+    let new = Store::in_memory(&without_projector()).unwrap();
     furnish(&new);
     for path in frozen() {
         let scratch = Scratch::new();
         fs::write(scratch.database(), fs::read(path).unwrap()).unwrap();
-        let old = scratch.open_still();
+        let old = scratch.open_without_projector();
         assert_sound(&old);
         assert_eq!(conversations(&old), conversations(&new), "{path:?}");
         assert_eq!(old.last_position().unwrap(), new.last_position().unwrap());
@@ -152,7 +154,7 @@ fn every_frozen_database_is_rebuilt_to_the_same_rows_and_exported_as_imported() 
     for path in frozen() {
         let scratch = Scratch::new();
         fs::write(scratch.database(), fs::read(path).unwrap()).unwrap();
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         store.catch_up().unwrap();
         let db = scratch.foreign();
         let before = dump(&db);
@@ -170,7 +172,7 @@ fn every_frozen_database_is_rebuilt_to_the_same_rows_and_exported_as_imported() 
             folder::assert_same(&folder::read(&report.path), &folder::read(&folder::golden(golden)));
         }
         let talk = conversation("talk");
-        store.append(&talk, Expected::Exact(9), &[said("more", "goes on")]).unwrap();
+        store.append(&talk, Expected::Exact(9), &[user_message("more", "goes on")]).unwrap();
         assert_sound(&store);
     }
 }
@@ -181,7 +183,8 @@ fn a_read_only_open_does_not_upgrade_a_frozen_database() {
         let scratch = Scratch::new();
         let bytes = fs::read(path).unwrap();
         fs::write(scratch.database(), &bytes).unwrap();
-        let opened = Store::open_with(scratch.database(), &Options { read_only: true, ..still() });
+        let opened =
+            Store::open_with(scratch.database(), &Options { read_only: true, ..without_projector() });
         let name = path.file_stem().unwrap().to_str().unwrap();
         match opened {
             Ok(_) => assert_eq!(name, format!("schema-{SCHEMA_VERSION}")),
@@ -213,7 +216,7 @@ fn an_upgraded_file_is_covered_since_its_upgrade_and_says_so() {
         let file = program.folder.path().join("annals.db");
         fs::write(&file, fs::read(path).unwrap()).unwrap();
         let before = Timestamp::now();
-        let store = Store::open_with(&file, &still()).unwrap();
+        let store = Store::open_with(&file, &without_projector()).unwrap();
         let after = Timestamp::now();
         let seen = store.audit().verify(None, &mut |_| ()).unwrap();
         assert_eq!(seen.findings, [], "{path:?}");
@@ -224,7 +227,7 @@ fn an_upgraded_file_is_covered_since_its_upgrade_and_says_so() {
         let line = format!("changes since {}", since.to_rfc3339());
         assert!(head.to_text().lines().any(|text| text == line), "{path:?}: {}", head.to_text());
         drop(store);
-        assert!(program.done(&["verify"]).contains("are covered since "), "{path:?}");
+        assert!(program.succeed(&["verify"]).contains("are covered since "), "{path:?}");
         // From then on, a forged title or base state does not fit its chain.
         let db = rusqlite::Connection::open(&file).unwrap();
         db.execute_batch("DROP TRIGGER base_state_change_update_guard").unwrap();

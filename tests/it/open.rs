@@ -10,23 +10,25 @@ use annals::{Error, Expected, Options, Store};
 use rusqlite::Connection;
 
 use crate::support::child::{self, Running};
-use crate::support::events::{pause, said};
+use crate::support::events::{pause, user_message};
 use crate::support::folder::{self, Tree, assert_same};
-use crate::support::{Scratch, assert_error, assert_sound, conversation, event_ids, number, still};
+use crate::support::{
+    Scratch, assert_error, assert_sound, conversation, event_ids, number, without_projector,
+};
 
 fn read_only() -> Options {
-    Options { read_only: true, ..still() }
+    Options { read_only: true, ..without_projector() }
 }
 
 fn impatient() -> Options {
-    Options { busy_timeout: Duration::from_millis(60), ..still() }
+    Options { busy_timeout: Duration::from_millis(60), ..without_projector() }
 }
 
 /// Asserts that opening fails with this error under all options, and changes nothing.
 #[track_caller]
 fn assert_refused(scratch: &Scratch, path: &Path, expected: &Error) {
     let before = contents(scratch);
-    for options in [still(), read_only(), Options { create: false, ..still() }] {
+    for options in [without_projector(), read_only(), Options { create: false, ..without_projector() }] {
         assert_error(Store::open_with(path, &options), expected);
         assert_same(&contents(scratch), &before);
     }
@@ -49,7 +51,7 @@ fn foreign(path: &Path, what: &str) -> Error {
 fn closing_a_store_moves_everything_into_the_file_itself() {
     let scratch = Scratch::new();
     let store = scratch.open();
-    store.append(&conversation("talk"), Expected::Any, &[said("a", "text")]).unwrap();
+    store.append(&conversation("talk"), Expected::Any, &[user_message("a", "text")]).unwrap();
     let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
     let reader = rusqlite::Connection::open_with_flags(scratch.database(), flags).unwrap();
     assert_eq!(number(&reader, "SELECT count(*) FROM event"), 1);
@@ -64,7 +66,7 @@ fn closing_a_store_moves_everything_into_the_file_itself() {
 fn a_newer_file_is_refused_with_both_numbers() {
     let scratch = Scratch::new();
     let path = scratch.database();
-    scratch.open_still().append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
+    scratch.open_without_projector().append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
     let db = scratch.foreign();
     db.pragma_update(None, "user_version", SCHEMA_VERSION + 1).unwrap();
     drop(db);
@@ -75,12 +77,12 @@ fn a_newer_file_is_refused_with_both_numbers() {
 #[test]
 fn an_older_file_is_not_read_before_it_is_upgraded() {
     let scratch = Scratch::new();
-    scratch.open_still().append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
+    scratch.open_without_projector().append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
     scratch.foreign().pragma_update(None, "user_version", SCHEMA_VERSION - 1).unwrap();
     let older =
         Error::OlderFile { path: scratch.database(), found: SCHEMA_VERSION - 1, known: SCHEMA_VERSION };
     assert_error(Store::open_with(scratch.database(), &read_only()), &older);
-    assert_sound(&scratch.open_still());
+    assert_sound(&scratch.open_without_projector());
     assert_sound(&Store::open_with(scratch.database(), &read_only()).unwrap());
 }
 
@@ -126,7 +128,8 @@ fn an_empty_file_becomes_a_store_when_it_may_be_written() {
     let empty = foreign(&scratch.database(), "an empty file");
     assert_error(Store::open_with(scratch.database(), &read_only()), &empty);
     assert_eq!(fs::read(scratch.database()).unwrap(), b"");
-    let store = Store::open_with(scratch.database(), &Options { create: false, ..still() }).unwrap();
+    let store =
+        Store::open_with(scratch.database(), &Options { create: false, ..without_projector() }).unwrap();
     store.append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
     let db = scratch.foreign();
     assert_eq!(number(&db, "PRAGMA application_id"), i64::from(APPLICATION_ID));
@@ -143,7 +146,7 @@ fn a_path_that_cannot_hold_a_database_is_refused_with_the_reason() {
     assert_refused(&scratch, &path, &cannot(&path, "it is a folder; name a file in it"));
 
     let path = scratch.path("gone.db");
-    for options in [read_only(), Options { create: false, ..still() }] {
+    for options in [read_only(), Options { create: false, ..without_projector() }] {
         assert_error(Store::open_with(&path, &options), &cannot(&path, "there is no such file"));
         assert!(!path.exists());
     }
@@ -170,7 +173,7 @@ fn a_path_may_contain_characters_that_a_uri_may_not() {
     let scratch = Scratch::new();
     for name in ["a?b.db", "a#b.db", "a%20b.db", "a b.db", "größe 日本.db", "a'b\".db", "?mode=memory"] {
         let path = scratch.path(name);
-        let store = Store::open_with(&path, &still()).unwrap();
+        let store = Store::open_with(&path, &without_projector()).unwrap();
         assert_eq!(store.path(), path);
         store.append(&conversation("talk"), Expected::Any, &[pause(name)]).unwrap();
         drop(store);
@@ -216,12 +219,12 @@ fn a_read_only_place_can_be_read_and_not_written() {
                 Ok(store) => child::report(&event_ids(&store, &talk).join(" ")),
                 Err(error) => child::report(&format!("{error:?}")),
             },
-            _ => child::report(&format!("{:?}", Store::open_with(&path, &still()).map(drop))),
+            _ => child::report(&format!("{:?}", Store::open_with(&path, &without_projector()).map(drop))),
         }
         return;
     }
     let scratch = Scratch::new();
-    scratch.open_still().append(&talk, Expected::Any, &[pause("a"), pause("b")]).unwrap();
+    scratch.open_without_projector().append(&talk, Expected::Any, &[pause("a"), pause("b")]).unwrap();
     let path = scratch.database();
     let run_child = |name: &str, path: &Path| Running::start(child::command(TEST, name, path)).finish();
     let permit =
@@ -250,7 +253,10 @@ fn a_read_only_place_can_be_read_and_not_written() {
 #[test]
 fn reading_leaves_nothing_behind() {
     let scratch = Scratch::new();
-    scratch.open_still().append(&conversation("talk"), Expected::Any, &[said("a", "one")]).unwrap();
+    scratch
+        .open_without_projector()
+        .append(&conversation("talk"), Expected::Any, &[user_message("a", "one")])
+        .unwrap();
     let before = folder::read(&scratch.path(""));
     assert_eq!(before.keys().collect::<Vec<_>>(), ["annals.db"], "the writer left other files");
     let store = Store::open_with(scratch.database(), &read_only()).unwrap();
@@ -294,7 +300,7 @@ fn two_stores_of_one_process_may_share_a_file() {
 
 #[test]
 fn clones_of_a_store_are_one_store() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let clone = store.clone();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[pause("a")]).unwrap();

@@ -9,7 +9,7 @@ use annals::transfer::{Exporter, Format, Importer};
 use annals::{Expected, Position, Sequence};
 use serde::{Deserialize, Serialize};
 
-use crate::support::events::said;
+use crate::support::events::user_message;
 use crate::support::{Scratch, assert_sound, conversation};
 
 const KIND: &str = "shop.shipped";
@@ -31,7 +31,7 @@ fn a_value_is_read_back_unchanged_in_every_way() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let talk = conversation("talk");
-    let first = said("first", "Where is my order?");
+    let first = user_message("first", "Where is my order?");
     let own = NewEvent::of(KIND, &shipped(17)).unwrap();
     store.append(&talk, Expected::Empty, &[first, own.clone()]).unwrap();
     // A retry with the same event changes nothing.
@@ -69,7 +69,7 @@ fn a_body_of_another_shape_is_an_error_that_does_not_quote_it() {
     let scratch = Scratch::new();
     let store = scratch.open();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Empty, &[said("first", "hush")]).unwrap();
+    store.append(&talk, Expected::Empty, &[user_message("first", "hush")]).unwrap();
     let event = &store.events(&talk, &EventQuery::default(), 1).unwrap().events[0];
     let error = event.body::<Shipped>().unwrap_err();
     assert!(matches!(error, PayloadError::Body { .. }) && !error.to_string().contains("hush"), "{error}");

@@ -6,7 +6,7 @@ use annals::{EventId, Expected, Options, Position, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::support::events::said;
+use crate::support::events::user_message;
 use crate::support::{Scratch, assert_sound, conversation};
 
 const KIND: &str = "shop.step";
@@ -34,11 +34,14 @@ fn ids(events: &[FeedEvent]) -> Vec<String> {
 /// Two orders, whose events are in two conversations.
 fn furnish(store: &Store) {
     let (talk, bill) = (conversation("talk"), conversation("bill"));
-    let events = [said("hello", "two teas"), step("t1", "order-1", ""), step("t2", "order-2", "hello")];
+    let events =
+        [user_message("hello", "two teas"), step("t1", "order-1", ""), step("t2", "order-2", "hello")];
     store.append(&talk, Expected::Empty, &events).unwrap();
     let events = [step("b1", "order-1", "t1"), step("b2", "order-2", "t2"), step("b3", "", "t1")];
     store.append(&bill, Expected::Empty, &events).unwrap();
-    store.append(&talk, Expected::Any, &[step("t3", "order-1", "b1"), said("bye", "thanks")]).unwrap();
+    store
+        .append(&talk, Expected::Any, &[step("t3", "order-1", "b1"), user_message("bye", "thanks")])
+        .unwrap();
 }
 
 #[test]
@@ -66,7 +69,7 @@ fn events_are_found_over_all_conversations_in_the_order_of_the_log() {
 #[test]
 fn a_query_of_one_conversation_has_both_ids_as_conditions() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     furnish(&store);
     let (talk, bill) = (conversation("talk"), conversation("bill"));
     let order = |id: &str| EventQuery { correlation_id: Some(id.into()), ..EventQuery::default() };
@@ -96,7 +99,9 @@ fn a_query_of_one_conversation_has_both_ids_as_conditions() {
 fn an_event_gives_the_ids_for_what_follows_from_it() {
     let store = Store::in_memory(&Options::default()).unwrap();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Empty, &[said("hello", "tea"), step("t1", "order-1", "hello")]).unwrap();
+    store
+        .append(&talk, Expected::Empty, &[user_message("hello", "tea"), step("t1", "order-1", "hello")])
+        .unwrap();
     let page = store.events(&talk, &EventQuery::default(), 10).unwrap();
     let both = |correlation: &str, cause: &str| Correlation {
         correlation_id: Some(correlation.into()),
@@ -130,7 +135,7 @@ fn only_the_whole_id_is_the_id_also_if_it_is_long() {
 #[test]
 fn the_index_forgets_what_the_log_forgets_and_comes_back() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     furnish(&store);
     let found = |store: &Store| ids(&store.correlated("order-1", Position::START, 10).unwrap());
     assert_eq!(found(&store).len(), 3);
@@ -149,7 +154,7 @@ fn the_index_forgets_what_the_log_forgets_and_comes_back() {
     assert_eq!(found(&store), ["talk/t1"]);
     drop(store);
     scratch.foreign().execute_batch("DROP TABLE correlation").unwrap();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     assert_eq!(found(&store), ["talk/t1"]);
     assert_sound(&store);
 }

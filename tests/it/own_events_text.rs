@@ -5,21 +5,21 @@ use annals::store::SearchFilter;
 use annals::{EventId, Expected, Options, Sequence, Store};
 use serde_json::json;
 
-use crate::support::events::said;
-use crate::support::{Scratch, all_events, assert_sound, conversation, number, still};
+use crate::support::events::user_message;
+use crate::support::{Scratch, all_events, assert_sound, conversation, number, without_projector};
 
 const KIND: &str = "shop.shipped";
 
 fn knowing() -> Options {
     let shipped = OwnKind::new(KIND).text_members(["carrier", "note"]);
-    Options { own_kinds: OwnKinds::default().with(shipped), ..still() }
+    Options { own_kinds: OwnKinds::default().with(shipped), ..without_projector() }
 }
 
 fn furnish(store: &Store) {
     let talk = conversation("talk");
     let value = json!({"id": "own", "order": "seventeen", "note": {"kind": "short", "text": "fragile cups"},
         "carrier": "Yamato", "text": "not for people"});
-    let events = [said("said", "Where are my cups?"), store.new_event(KIND, &value).unwrap()];
+    let events = [user_message("said", "Where are my cups?"), store.new_event(KIND, &value).unwrap()];
     store.append(&talk, Expected::Empty, &events).unwrap();
 }
 
@@ -53,7 +53,7 @@ fn every_program_has_the_text_that_the_payload_names() {
     assert_text(&store);
     drop(store);
     // This program does not name the kind. It neither loses the text nor makes another one.
-    let other = scratch.open_still();
+    let other = scratch.open_without_projector();
     assert_text(&other);
     other.maintenance().rebuild(&[], &mut |_| ()).unwrap();
     assert_text(&other);
@@ -62,7 +62,7 @@ fn every_program_has_the_text_that_the_payload_names() {
     drop(other);
     // Another choice of members is for new events.
     let shipped = OwnKind::new(KIND).text_members(["order"]);
-    let options = Options { own_kinds: OwnKinds::default().with(shipped), ..still() };
+    let options = Options { own_kinds: OwnKinds::default().with(shipped), ..without_projector() };
     let store = Store::open_with(scratch.database(), &options).unwrap();
     assert_text(&store);
     let value = json!({"id": "new", "order": "eighteen", "carrier": "Yamato"});
@@ -80,10 +80,10 @@ fn a_program_that_does_not_name_the_kind_removes_every_word_of_it() {
         let scratch = Scratch::new();
         let store = Store::open_with(scratch.database(), &knowing()).unwrap();
         furnish(&store);
-        store.append(&conversation("kept"), Expected::Empty, &[said("kept", "cups")]).unwrap();
+        store.append(&conversation("kept"), Expected::Empty, &[user_message("kept", "cups")]).unwrap();
         assert_eq!(found(&store, "yamato"), ["own"]);
         drop(store);
-        let other = scratch.open_still();
+        let other = scratch.open_without_projector();
         let talk = conversation("talk");
         if way == "delete" {
             other.retention().delete(&talk).unwrap();

@@ -9,7 +9,7 @@ use annals::{Error, Expected, Options, Position, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::support::{Scratch, all_events, assert_sound, conversation, folder, still};
+use crate::support::{Scratch, all_events, assert_sound, conversation, folder, without_projector};
 
 const KIND: &str = "shop.shipped";
 
@@ -38,7 +38,7 @@ fn to_carriers(members: &mut Map<String, Value>) -> Result<(), &'static str> {
 
 fn knowing() -> Options {
     let shipped = OwnKind::new(KIND).upcaster(to_grams).upcaster(to_carriers);
-    Options { own_kinds: OwnKinds::default().with(shipped), ..still() }
+    Options { own_kinds: OwnKinds::default().with(shipped), ..without_projector() }
 }
 
 /// The same event as each version of the host wrote it.
@@ -59,7 +59,7 @@ fn shipped() -> Shipped {
 fn every_version_is_read_as_the_newest_and_stays_as_it_was_written() {
     let scratch = Scratch::new();
     let talk = conversation("talk");
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     store.append(&talk, Expected::Empty, &written()).unwrap();
     let exported = |store: &Store, name: &str| {
         let place = scratch.path(name);
@@ -91,7 +91,7 @@ fn every_version_is_read_as_the_newest_and_stays_as_it_was_written() {
 
 #[test]
 fn a_program_that_names_no_kinds_reads_payloads_as_they_are() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     store.append(&talk, Expected::Empty, &written()).unwrap();
     let page = store.events(&talk, &EventQuery::default(), 10).unwrap();

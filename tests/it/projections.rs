@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value as Cell;
 use serde_json::{Value, json};
 
-use crate::support::events::{answered, called, command, event, printed, said, updated};
+use crate::support::events::{answered, command, event, printed, tool_call, updated, user_message};
 use crate::support::projected::{assert_same_rows, dump};
 use crate::support::{Scratch, all_events, assert_error, conversation, folder, number, rows};
 
@@ -68,7 +68,7 @@ fn import(store: &Store, golden: &str) {
 #[test]
 fn a_rebuild_of_the_goldens_gives_the_same_rows() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     for golden in ["conversations", "corrupt", "legacy"] {
         import(&store, golden);
         store.catch_up().unwrap();
@@ -135,9 +135,10 @@ fn stats(usage: u8, tokens: u16) -> Value {
 fn event_of(step: &Step, place: usize) -> Option<(u8, NewEvent)> {
     let id = place.to_string();
     Some(match step {
-        Step::Call { talk, call, tool } => {
-            (*talk, called(&id, &format!("call-{call}"), &format!("tool-{tool}"), json!({"path": "a.txt"})))
-        }
+        Step::Call { talk, call, tool } => (
+            *talk,
+            tool_call(&id, &format!("call-{call}"), &format!("tool-{tool}"), json!({"path": "a.txt"})),
+        ),
         Step::Answer { talk, action, call, exit_code, is_error } => {
             let observation = json!({"is_error": is_error, "exit_code": exit_code});
             let members = json!({"action_id": near(place, *action), "tool_call_id": format!("call-{call}"),
@@ -152,7 +153,7 @@ fn event_of(step: &Step, place: usize) -> Option<(u8, NewEvent)> {
             let members = json!({"tool_call_id": format!("call-{call}"), "error": "failed"});
             (*talk, event(&id, "AgentErrorEvent", members))
         }
-        Step::Say { talk } => (*talk, said(&id, "hello")),
+        Step::Say { talk } => (*talk, user_message(&id, "hello")),
         Step::Stats { talk, usage, tokens, full: false } => {
             (*talk, updated(&id, "stats", stats(*usage, *tokens)))
         }
@@ -215,7 +216,7 @@ proptest! {
     #[test]
     fn any_log_gives_the_same_rows_at_once_and_step_by_step(steps in prop::collection::vec(step(), 1..60)) {
         let scratch = Scratch::new();
-        let options = annals::Options { durability: annals::store::Durability::Normal, ..crate::support::still() };
+        let options = annals::Options { durability: annals::store::Durability::Normal, ..crate::support::without_projector() };
         let store = Store::open_with(scratch.database(), &options).unwrap();
         play(&store, &steps);
         store.catch_up().unwrap();
@@ -231,7 +232,7 @@ proptest! {
 #[test]
 fn rows_of_another_version_and_lost_tables_are_rebuilt() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     import(&store, "conversations/coding-task");
     store.catch_up().unwrap();
     let db = scratch.foreign();
@@ -254,13 +255,13 @@ fn rows_of_another_version_and_lost_tables_are_rebuilt() {
 #[test]
 fn a_lost_search_index_is_rebuilt_by_the_next_search() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("a", "find me")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "find me")]).unwrap();
     let found = || store.search("find", &Default::default(), 10, &mut |_| ()).unwrap().len();
     assert_eq!(found(), 1);
     scratch.foreign().execute_batch("DROP TABLE transcript_search").unwrap();
-    store.append(&talk, Expected::Any, &[said("b", "find me too")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("b", "find me too")]).unwrap();
     assert_eq!(
         store.transcript(&talk, Sequence(0), 10).unwrap().len(),
         2,
@@ -279,7 +280,7 @@ fn conversation_of(store: &Store) -> ConversationId {
 #[test]
 fn a_store_reports_the_position_of_each_projection() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
     let names: Vec<&'static str> =
         store.maintenance().projections().unwrap().iter().map(|status| status.name).collect();
@@ -298,12 +299,12 @@ fn a_store_reports_the_position_of_each_projection() {
         };
         names.iter().copied().map(of).collect()
     };
-    store.append(&talk, Expected::Any, &[said("a", "one"), said("b", "two")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "one"), user_message("b", "two")]).unwrap();
     assert_eq!(store.maintenance().projections().unwrap(), status(0, 0, 2));
     store.catch_up().unwrap();
     assert_eq!(store.maintenance().projections().unwrap(), status(0, 2, 2));
     store.search("one", &Default::default(), 1, &mut |_| ()).unwrap();
-    store.append(&talk, Expected::Any, &[said("c", "three")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("c", "three")]).unwrap();
     assert_eq!(store.maintenance().projections().unwrap(), status(2, 2, 3));
     let unknown = Error::UnknownProjection {
         name: "views".into(),
@@ -315,7 +316,7 @@ fn a_store_reports_the_position_of_each_projection() {
 #[test]
 fn a_rebuild_reports_its_progress_and_may_cover_one_projection() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     import(&store, "conversations/hooks");
     store.catch_up().unwrap();
     let db = scratch.foreign();
@@ -340,7 +341,7 @@ fn a_rebuild_reports_its_progress_and_may_cover_one_projection() {
 
 #[test]
 fn a_tool_call_has_the_outcome_of_the_first_event_that_answers_it() {
-    let store = Store::in_memory(&crate::support::still()).unwrap();
+    let store = Store::in_memory(&crate::support::without_projector()).unwrap();
     let talk = conversation("talk");
     let observed = |id: &str, action: &str, is_error: bool| {
         event(id, "ObservationEvent", json!({"action_id": action, "observation": {"is_error": is_error}}))
@@ -369,10 +370,10 @@ fn a_tool_call_has_the_outcome_of_the_first_event_that_answers_it() {
         rejected("refused-result", "refused", None),
         command("hooked", "c5", "rm"),
         rejected("hooked-result", "hooked", Some("hook")),
-        called("invalid", "c6", "nonsense", Value::Null),
+        tool_call("invalid", "c6", "nonsense", Value::Null),
         event("invalid-result", "AgentErrorEvent", json!({"tool_call_id": "c6", "error": "no such tool"})),
         observed("too-late", "ok", true),
-        called("viewed", "c7", "file_editor", json!({"command": "view", "path": "/a/b.txt"})),
+        tool_call("viewed", "c7", "file_editor", json!({"command": "view", "path": "/a/b.txt"})),
         observed("viewed-result", "viewed", false),
     ];
     store.append(&talk, Expected::Any, &events).unwrap();
@@ -435,7 +436,7 @@ fn a_tool_call_has_the_outcome_of_the_first_event_that_answers_it() {
 
 #[test]
 fn a_result_belongs_to_the_action_that_it_names_even_if_a_call_id_repeats() {
-    let store = Store::in_memory(&crate::support::still()).unwrap();
+    let store = Store::in_memory(&crate::support::without_projector()).unwrap();
     let talk = conversation("talk");
     // A model may use one call id twice. Here the projection reads the second call later than the first.
     store.append(&talk, Expected::Any, &[command("first", "same", "a")]).unwrap();
@@ -455,9 +456,9 @@ fn a_result_belongs_to_the_action_that_it_names_even_if_a_call_id_repeats() {
 #[test]
 fn a_projection_reaches_the_head_even_if_the_last_events_were_deleted() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
-    store.append(&conversation("stays"), Expected::Any, &[said("a", "one")]).unwrap();
-    store.append(&conversation("goes"), Expected::Any, &[said("a", "two")]).unwrap();
+    let store = scratch.open_without_projector();
+    store.append(&conversation("stays"), Expected::Any, &[user_message("a", "one")]).unwrap();
+    store.append(&conversation("goes"), Expected::Any, &[user_message("a", "two")]).unwrap();
     store.retention().delete(&conversation("goes")).unwrap();
     let assert_reached = || {
         for status in
@@ -499,7 +500,7 @@ fn expected_usage(path: &std::path::Path) -> Vec<(UsageTotal, f64)> {
 #[test]
 fn usage_of_every_golden_equals_the_totals_of_the_reference() {
     for path in folder::goldens("conversations") {
-        let store = Store::in_memory(&crate::support::still()).unwrap();
+        let store = Store::in_memory(&crate::support::without_projector()).unwrap();
         Importer::new(&store, Default::default()).import(&path, &mut |_| ()).unwrap();
         let talk = conversation_of(&store);
         let expected = expected_usage(&path);
@@ -519,7 +520,7 @@ fn usage_of_every_golden_equals_the_totals_of_the_reference() {
 
 #[test]
 fn repeated_snapshots_count_once() {
-    let store = Store::in_memory(&crate::support::still()).unwrap();
+    let store = Store::in_memory(&crate::support::without_projector()).unwrap();
     let talk = conversation("talk");
     let snapshot = |id: &str, key: &str, tokens: u16| {
         let stats = stats(0, tokens);
@@ -561,7 +562,7 @@ fn repeated_snapshots_count_once() {
 
 #[test]
 fn only_the_newest_task_list_is_returned() {
-    let store = Store::in_memory(&crate::support::still()).unwrap();
+    let store = Store::in_memory(&crate::support::without_projector()).unwrap();
     let talk = conversation("talk");
     let list =
         |id: &str, tasks: Value| event(id, "ObservationEvent", json!({"observation": {"task_list": tasks}}));
@@ -582,12 +583,12 @@ fn only_the_newest_task_list_is_returned() {
 #[test]
 fn the_transcript_of_the_store_has_the_same_text_as_the_library() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     import(&store, "conversations");
     import(&store, "legacy");
     let strange = conversation("strange");
     let odd = [
-        said("escapes", "tab\tquote\"back\\slash \u{1f600} \u{2028} é"),
+        user_message("escapes", "tab\tquote\"back\\slash \u{1f600} \u{2028} é"),
         event(
             "array",
             "MessageEvent",
@@ -625,7 +626,10 @@ fn text_that_is_redacted_during_a_rebuild_does_not_come_back() {
     for times in [1, 3] {
         let scratch = Scratch::new();
         // The redaction must not wait for the reader of the rebuild, because this test itself is that reader.
-        let options = annals::Options { busy_timeout: std::time::Duration::ZERO, ..crate::support::still() };
+        let options = annals::Options {
+            busy_timeout: std::time::Duration::ZERO,
+            ..crate::support::without_projector()
+        };
         let store = Store::open_with(scratch.database(), &options).unwrap();
         let talk = conversation("talk");
         let secrets: Vec<String> = (0..times).map(|number| format!("hunter{number}")).collect();
@@ -633,9 +637,9 @@ fn text_that_is_redacted_during_a_rebuild_does_not_come_back() {
             let (action, call) = (format!("a{number}"), format!("c{number}"));
             let list = json!([{"title": secret, "notes": "", "status": "todo"}]);
             let events = [
-                called(&action, &call, "file_editor", json!({"command": "view", "path": secret})),
+                tool_call(&action, &call, "file_editor", json!({"command": "view", "path": secret})),
                 event(&format!("t{number}"), "ObservationEvent", json!({"observation": {"task_list": list}})),
-                said(&format!("s{number}"), secret),
+                user_message(&format!("s{number}"), secret),
             ];
             store.append(&talk, Expected::Any, &events).unwrap();
         }
@@ -669,9 +673,9 @@ fn text_that_is_redacted_during_a_rebuild_does_not_come_back() {
 #[test]
 fn a_long_status_that_an_older_version_showed_whole_is_what_was_written() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Empty, &[said("a", "hi")]).unwrap();
+    store.append(&talk, Expected::Empty, &[user_message("a", "hi")]).unwrap();
     let long = "x".repeat(200);
     let fields = vec![FieldChange::set("execution_status", json!(long).to_string()).unwrap()];
     store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
@@ -694,14 +698,14 @@ fn a_long_status_that_an_older_version_showed_whole_is_what_was_written() {
 #[test]
 fn words_that_are_redacted_while_the_search_index_is_rebuilt_do_not_come_back() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
     // The first secret is in the first step of the rebuild, the other one in a later step.
     let secrets = [("early", 100, "hunter1"), ("late", 1100, "hunter2")];
     let events: Vec<NewEvent> = (0..1200)
         .map(|number| match secrets.iter().find(|(_, at, _)| *at == number) {
-            Some((id, _, secret)) => said(id, &format!("find me with {secret}")),
-            None => said(&number.to_string(), "find me"),
+            Some((id, _, secret)) => user_message(id, &format!("find me with {secret}")),
+            None => user_message(&number.to_string(), "find me"),
         })
         .collect();
     store.append(&talk, Expected::Any, &events).unwrap();
@@ -739,16 +743,17 @@ fn words_that_are_redacted_while_the_search_index_is_rebuilt_do_not_come_back() 
 fn other_handles_read_while_derived_tables_are_loaded_and_rebuilt() {
     const EVENTS: u64 = 2500; // three steps
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    let events: Vec<NewEvent> = (0..EVENTS).map(|number| said(&number.to_string(), "find me")).collect();
+    let events: Vec<NewEvent> =
+        (0..EVENTS).map(|number| user_message(&number.to_string(), "find me")).collect();
     store.append(&talk, Expected::Any, &events).unwrap();
     let reader =
         Store::open_with(scratch.database(), &Options { read_only: true, ..Options::default() }).unwrap();
-    let other = scratch.open_still();
+    let other = scratch.open_without_projector();
     let calls = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&calls);
-    store.maintenance().tell_loading(move |progress| {
+    store.maintenance().on_rebuild_progress(move |progress| {
         seen.fetch_add(1, Ordering::SeqCst);
         assert_eq!(progress.last_position, Position(EVENTS));
         let talk = conversation("talk");
@@ -771,7 +776,7 @@ fn other_handles_read_while_derived_tables_are_loaded_and_rebuilt() {
     assert_eq!(calls.load(Ordering::SeqCst), 1, "the other handle took the other steps");
 
     // During a rebuild, the present tables answer.
-    let other = scratch.open_still();
+    let other = scratch.open_without_projector();
     let mut calls = 0;
     store
         .maintenance()
@@ -787,7 +792,7 @@ fn other_handles_read_while_derived_tables_are_loaded_and_rebuilt() {
 #[test]
 fn a_conversation_that_is_deleted_during_a_rebuild_does_not_come_back() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     import(&store, "conversations/coding-task");
     let goes = conversation_of(&store);
     let stays = conversation("stays");

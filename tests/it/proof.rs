@@ -12,17 +12,17 @@ use annals::store::{Finding, Redaction};
 use annals::transfer::Importer;
 use annals::{ConversationId, Error, Expected, Sequence, Store, Timestamp};
 
-use crate::support::events::{answered, command, pause, printed, said};
+use crate::support::events::{answered, command, pause, printed, user_message};
 use crate::support::{Scratch, all_events, assert_error, conversation, folder};
 
 const MOMENT: Timestamp = Timestamp(1_769_860_800_000_000); // 2026-01-31T12:00:00Z
 
 fn store(scratch: &Scratch) -> Store {
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("a talk");
-    store.append(&talk, Expected::Any, &[said("a", "hello"), command("b", "c1", "ls")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "hello"), command("b", "c1", "ls")]).unwrap();
     store.append(&talk, Expected::Any, &[printed("c", "b", "c1", "x", 0), answered("d", "done")]).unwrap();
-    store.append(&conversation("other"), Expected::Any, &[said("a", "hi")]).unwrap();
+    store.append(&conversation("other"), Expected::Any, &[user_message("a", "hi")]).unwrap();
     store
 }
 
@@ -235,11 +235,15 @@ fn bundle(store: &Store, id: &ConversationId, to: &Path, key: Option<&Key>) -> u
 #[test]
 fn a_bundle_can_be_checked_without_annals() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     Importer::new(&store, Default::default()).import(&folder::golden("conversations"), &mut |_| ()).unwrap();
     // A conversation whose id and texts have special characters of the shell, and a conversation without events.
     let odd = conversation("it's $HOME `odd` \"name\" %s");
-    let events = [said("a b", "line\nbreak"), said("--x", "tab\t"), said("$(touch evil)", "\u{0}\\ 日本")];
+    let events = [
+        user_message("a b", "line\nbreak"),
+        user_message("--x", "tab\t"),
+        user_message("$(touch evil)", "\u{0}\\ 日本"),
+    ];
     store.append(&odd, Expected::Any, &events).unwrap();
     let empty = conversation("empty");
     store.append(&empty, Expected::Any, &[]).unwrap();
@@ -310,13 +314,13 @@ fn withheld_text_is_not_in_a_bundle_and_the_chain_still_holds() {
     let store = store(&scratch);
     let talk = conversation("a talk");
     let secret = [
-        said("e", &format!("my key is {CANARY}, keep it")),
+        user_message("e", &format!("my key is {CANARY}, keep it")),
         command("f", "c2", &format!("curl -H 'Authorization: token {CANARY}' https://example.org")),
         printed("g", "f", "c2", &format!("tok\u{0}en {CANARY}"), 0),
-        said("h", "Jane Doe was here"),
+        user_message("h", "Jane Doe was here"),
         // If the secret is in an id of the event, nothing of the event is shown.
         printed("i", "f", CANARY, "x", 0),
-        said("j", "no secret at all"),
+        user_message("j", "no secret at all"),
     ];
     store.append(&talk, Expected::Any, &secret).unwrap();
     store.retention().redact(&talk, Redaction::Event(&all_events(&store, &talk)[1].id), "a test").unwrap();

@@ -49,7 +49,7 @@ fn names(plan: &PrunePlan) -> Vec<&str> {
 #[test]
 fn rules_choose_by_age_number_size_status_and_tag() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     stage(&store);
     let one = store.conversation(&conversation("oldest")).unwrap().payload_bytes;
     let all = PruneRules::default;
@@ -85,7 +85,7 @@ fn rules_choose_by_age_number_size_status_and_tag() {
 #[test]
 fn a_pruned_conversation_leaves_a_receipt_and_the_rest_is_untouched() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     stage(&store);
     let rules =
         PruneRules { older_than: before("2025-03-15"), kept_tags: tag("hold", None), ..Default::default() };
@@ -117,7 +117,7 @@ fn a_pruned_conversation_leaves_a_receipt_and_the_rest_is_untouched() {
 #[test]
 fn a_conversation_that_changes_after_the_plan_is_kept() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     stage(&store);
     let rules = PruneRules { older_than: before("2026-01-01"), ..Default::default() };
     let mut first = true;
@@ -138,7 +138,7 @@ fn a_conversation_that_changes_after_the_plan_is_kept() {
 #[test]
 fn a_conversation_and_its_sub_agents_are_pruned_together() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let golden = folder::read(&folder::golden("conversations/hello-two-turns"));
     let mut family = Tree::new();
     for (path, content) in
@@ -162,7 +162,7 @@ fn a_conversation_and_its_sub_agents_are_pruned_together() {
 #[test]
 fn archived_conversations_count_with_their_archived_size_and_are_pruned_too() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     Importer::new(&store, Default::default()).import(&folder::golden("conversations"), &mut |_| ()).unwrap();
     let rules = PruneRules { keep_last: Some(0), statuses: vec!["finished".into()], ..Default::default() };
     let before = store.retention().plan_pruning(&rules).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use annals::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Truncation, VIEWS};
 use annals::{Error, Expected, Options, Result, Store};
 
-use crate::support::events::{answered, command, printed, said};
+use crate::support::events::{answered, command, printed, user_message};
 use crate::support::{Scratch, conversation};
 
 fn ask(store: &Store, sql: &str) -> Result<SqlAnswer> {
@@ -35,10 +35,10 @@ fn refusal(store: &Store, sql: &str) -> (String, String) {
 
 /// Creates a store with one short conversation.
 fn store(scratch: &Scratch) -> Store {
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
     let events = [
-        said("a", "list the files"),
+        user_message("a", "list the files"),
         command("b", "call-1", "ls -l"),
         printed("c", "b", "call-1", "total 0", 0),
         answered("d", "there are none"),
@@ -561,7 +561,9 @@ fn a_query_sees_one_state_while_others_write() {
         let writer = scope.spawn(|| {
             for number in 0..50 {
                 let talk = conversation(&format!("talk-{number}"));
-                store.append(&talk, Expected::Empty, &[said("a", "one"), answered("b", "two")]).unwrap();
+                store
+                    .append(&talk, Expected::Empty, &[user_message("a", "one"), answered("b", "two")])
+                    .unwrap();
             }
         });
         for _ in 0..20 {

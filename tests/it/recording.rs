@@ -6,12 +6,12 @@ use annals::transfer::Importer;
 use annals::{ConversationId, Expected, Sequence, Store};
 use serde_json::json;
 
-use crate::support::events::{event, said};
+use crate::support::events::{event, user_message};
 use crate::support::random::Random;
 use crate::support::{Scratch, conversation, folder};
 
 fn with_goldens(scratch: &Scratch) -> Store {
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     Importer::new(&store, Default::default()).import(&folder::golden("conversations"), &mut |_| ()).unwrap();
     store
 }
@@ -28,7 +28,7 @@ fn steps(recording: &mut Recording<'_>) -> Vec<Step> {
 fn long(store: &Store) -> ConversationId {
     let id = conversation("long");
     let text = |n: u64| if n.is_multiple_of(50) { "x".repeat(1 << 20) } else { format!("number {n}") };
-    let events: Vec<_> = (0..300).map(|n| said(&format!("e{n}"), &text(n))).collect();
+    let events: Vec<_> = (0..300).map(|n| user_message(&format!("e{n}"), &text(n))).collect();
     store.append(&id, Expected::Empty, &events).unwrap();
     id
 }
@@ -105,7 +105,7 @@ fn a_step_knows_what_it_follows_and_answers() {
 #[test]
 fn elapsed_time_comes_from_the_timestamps_of_the_events() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = conversation("times");
     let at = |id: &str, time: &str| event(id, "PauseEvent", json!({"timestamp": time}));
     let events = [

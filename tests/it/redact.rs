@@ -7,11 +7,13 @@ use annals::store::{Finding, Redaction, RedactionReport, StoredEvent};
 use annals::transfer::{Exporter, Format, ImportOptions, ImportStatus};
 use annals::{ConversationId, Error, EventId, Expected, Store};
 
-use crate::support::events::{answered, event, said};
+use crate::support::events::{answered, event, user_message};
 use crate::support::folder::{self, Tree};
 use crate::support::planted::{self, BEGINNING, CANARY, count_bytes, found, plant};
 use crate::support::projected::{assert_same_rows, dump};
-use crate::support::{Scratch, all_events, assert_error, assert_sound, conversation, number, rows, still};
+use crate::support::{
+    Scratch, all_events, assert_error, assert_sound, conversation, number, rows, without_projector,
+};
 
 fn canary() -> Finder {
     Finder::expression(CANARY).unwrap()
@@ -34,7 +36,7 @@ fn export(scratch: &Scratch, store: &Store, id: &ConversationId, to: &str) -> Tr
 #[test]
 fn no_byte_of_a_redacted_text_is_left_in_file_or_log() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     assert!(count_bytes(&scratch.database(), BEGINNING) > 20);
     let report = redact(&store, &id);
@@ -51,7 +53,7 @@ fn no_byte_of_a_redacted_text_is_left_in_file_or_log() {
 #[test]
 fn a_redaction_changes_only_the_redacted_text() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     let (before, other) = (all_events(&store, &id), all_events(&store, &conversation("other")));
     let exported = export(&scratch, &store, &id, "before");
@@ -98,7 +100,7 @@ fn a_redaction_changes_only_the_redacted_text() {
 #[test]
 fn projections_after_a_redaction_equal_those_of_a_rebuild() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     redact(&store, &id);
     let db = scratch.foreign();
@@ -117,7 +119,7 @@ fn projections_after_a_redaction_equal_those_of_a_rebuild() {
 #[test]
 fn the_chain_stays_valid_and_redacted_events_are_counted() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     let head = store.conversation(&id).unwrap().chain_head;
     redact(&store, &id);
@@ -136,7 +138,7 @@ fn the_chain_stays_valid_and_redacted_events_are_counted() {
 #[test]
 fn an_import_does_not_bring_redacted_text_back() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     // The folder lacks the base state changes that were made here. Without them, folder and conversation agree.
     let db = scratch.foreign();
@@ -183,7 +185,7 @@ fn an_import_does_not_bring_redacted_text_back() {
 #[test]
 fn a_plan_changes_nothing_and_reports_what_would_change() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     let before = (all_events(&store, &id), number(&scratch.foreign(), "PRAGMA data_version"));
     let plan = store.retention().plan_redaction(&id, matches(&canary())).unwrap();
@@ -201,7 +203,7 @@ fn a_plan_changes_nothing_and_reports_what_would_change() {
 #[test]
 fn a_single_event_is_redacted_whole_and_keeps_its_shape() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     let before = all_events(&store, &id);
     let one = EventId::new("e2").unwrap();
@@ -228,9 +230,13 @@ fn a_single_event_is_redacted_whole_and_keeps_its_shape() {
 #[test]
 fn an_attached_source_file_is_redacted_too() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     // The second line is no event, so the whole file is kept as an attachment.
-    let lines = format!("{}\nnothing\n{}\n", said("a", CANARY).payload(), said("b", "stays").payload());
+    let lines = format!(
+        "{}\nnothing\n{}\n",
+        user_message("a", CANARY).payload(),
+        user_message("b", "stays").payload()
+    );
     std::fs::create_dir_all(scratch.path("in")).unwrap();
     std::fs::write(scratch.path("in/talk.jsonl"), &lines).unwrap();
     let mut importer = annals::transfer::Importer::new(&store, ImportOptions::default());
@@ -247,7 +253,7 @@ fn an_attached_source_file_is_redacted_too() {
 #[test]
 fn text_around_the_events_of_a_file_is_redacted_and_stays_redacted() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let file = |events: &[annals::NewEvent]| {
         let events: Vec<&str> = events.iter().map(|event| event.payload()).collect();
         format!("[\n  {}\n]\n\n", events.join(",\n  "))
@@ -260,13 +266,13 @@ fn text_around_the_events_of_a_file_is_redacted_and_stays_redacted() {
             .unwrap()
             .remove(0)
     };
-    let id = import(&file(&[said("a", CANARY), said("b", "x")])).id.unwrap();
+    let id = import(&file(&[user_message("a", CANARY), user_message("b", "x")])).id.unwrap();
     let finder = Finder::expression("\n\n").unwrap();
     let report = store.retention().redact(&id, matches(&finder), "a test").unwrap();
     let places: Vec<_> =
         report.taken.iter().map(|place| (place.part.as_str(), place.name.as_str())).collect();
     assert_eq!(places, [("origin", "suffix")]);
-    let again = import(&file(&[said("a", CANARY), said("b", "x"), said("c", "y")]));
+    let again = import(&file(&[user_message("a", CANARY), user_message("b", "x"), user_message("c", "y")]));
     assert_eq!((again.status, again.added), (ImportStatus::Updated, 1));
     let origin = store.origin(&id).unwrap().unwrap();
     assert_eq!(origin.container.unwrap().glue.unwrap().suffix, "\n][redacted]");
@@ -275,7 +281,7 @@ fn text_around_the_events_of_a_file_is_redacted_and_stays_redacted() {
 #[test]
 fn a_redacted_payload_that_is_changed_again_is_found() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     redact(&store, &id);
     let db = scratch.foreign();
@@ -297,7 +303,7 @@ fn a_redacted_payload_that_is_changed_again_is_found() {
     tamper("UPDATE event SET payload = replace(payload, 'forged', '[redacted]') WHERE id = 'e2'");
     assert_sound(&store);
     // An event that is marked as redacted needs a receipt.
-    let digest = annals::chain::Digest::of(said("o", "of no concern").payload().as_bytes());
+    let digest = annals::chain::Digest::of(user_message("o", "of no concern").payload().as_bytes());
     let found = tamper(&format!(
         "UPDATE event SET redacted_digest = x'{digest}', payload = replace(payload, 'of no', 'of some') WHERE id = 'o'"
     ));
@@ -313,7 +319,7 @@ fn the_administrative_log_is_append_only_and_chained() {
             host: Some("h".into()),
             program: "test 1".into(),
         },
-        ..still()
+        ..without_projector()
     };
     let store = Store::open_with(scratch.database(), &options).unwrap();
     let id = plant(&scratch, &store);
@@ -357,7 +363,7 @@ fn the_administrative_log_is_append_only_and_chained() {
 #[test]
 fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     let head = store.conversation(&id).unwrap().chain_head;
     let erasure = store.retention().erase(&id, "asked for").unwrap();
@@ -387,7 +393,7 @@ fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
 #[test]
 fn a_new_import_reports_redactions_before_a_deletion() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     redact(&store, &id);
     store.retention().delete(&id).unwrap();
@@ -399,7 +405,7 @@ fn a_new_import_reports_redactions_before_a_deletion() {
 #[test]
 fn content_that_another_conversation_shares_stays_there() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     folder::write(&scratch.path("in2/second"), &planted::tree());
     let options = ImportOptions { id: Some(conversation("second")), ..ImportOptions::default() };
@@ -416,13 +422,13 @@ fn content_that_another_conversation_shares_stays_there() {
 
 #[test]
 fn a_conversation_without_forks_has_no_related_conversations() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     store
         .append(
             &talk,
             Expected::Any,
-            &[said("a", CANARY), event("b", "PauseEvent", serde_json::json!({"note": CANARY}))],
+            &[user_message("a", CANARY), event("b", "PauseEvent", serde_json::json!({"note": CANARY}))],
         )
         .unwrap();
     let report = redact(&store, &talk);

@@ -85,12 +85,12 @@ fn finish(message: &str) -> Answer {
 
 /// The events that a callback received, in order.
 #[derive(Clone, Default)]
-pub struct Heard(Arc<Mutex<Vec<Event>>>);
+pub struct Received(Arc<Mutex<Vec<Event>>>);
 
-impl Heard {
+impl Received {
     pub fn by(&self, builder: Builder) -> Builder {
-        let heard = Arc::clone(&self.0);
-        builder.callback(Arc::new(move |event| heard.lock().unwrap().push(event.clone())))
+        let received = Arc::clone(&self.0);
+        builder.callback(Arc::new(move |event| received.lock().unwrap().push(event.clone())))
     }
 
     pub fn events(&self) -> Vec<Event> {
@@ -131,10 +131,10 @@ fn is_remote(error: ConversationError) -> RemoteError {
 
 /// A program that does not depend on where its conversation runs. Returns its results and the kinds of the events.
 async fn program(builder: Builder, workspace: impl Into<Workspace>) -> (Vec<String>, Vec<String>) {
-    let (heard, text) = (Heard::default(), Arc::new(Mutex::new(String::new())));
+    let (received, text) = (Received::default(), Arc::new(Mutex::new(String::new())));
     let pieces = Arc::clone(&text);
     let builder =
-        heard.by(builder).confirmation_policy(Policy::Always).on_delta(Arc::new(move |_, delta| {
+        received.by(builder).confirmation_policy(Policy::Always).on_delta(Arc::new(move |_, delta| {
             if let Delta::Text(piece) = delta {
                 pieces.lock().unwrap().push_str(piece);
             }
@@ -160,18 +160,18 @@ async fn program(builder: Builder, workspace: impl Into<Workspace>) -> (Vec<Stri
     outcomes.push(conversation.title().await.unwrap().unwrap());
     let titles = Arc::new(Scripted::new([Line::text("Saying hi")]));
     outcomes.push(conversation.generate_title(Some(titles), 40).await.unwrap());
-    let heard = own(&heard.events());
+    let received = own(&received.events());
     let mut read = Vec::new();
     while let page = conversation.events(Sequence(read.len() as u64), 3).await.unwrap()
         && !page.is_empty()
     {
         read.extend(page.into_iter().map(|event| event.event().unwrap()));
     }
-    assert_eq!(own(&read), heard);
+    assert_eq!(own(&read), received);
     assert_eq!(conversation.snapshot().event_count, read.len() as u64);
     conversation.close().await.unwrap();
     outcomes.push(text.lock().unwrap().clone());
-    (outcomes, heard)
+    (outcomes, received)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -207,20 +207,20 @@ async fn a_program_runs_with_a_local_and_a_remote_conversation() {
 async fn callbacks_receive_the_servers_log_and_a_copy_has_its_bytes() {
     let far = Far::new([shell("c1", "echo hi"), Answer::text("Hi."), Answer::text("And again.")]).await;
     let copy = Scratch::new();
-    let (heard, kept) = (Heard::default(), copy.open());
+    let (received, kept) = (Received::default(), copy.open());
     let server = far.server().mirror(kept.clone());
-    let builder = heard.by(Conversation::builder().agent(far.agent()));
+    let builder = received.by(Conversation::builder().agent(far.agent()));
     let conversation = builder.open_at(&server).await.unwrap();
     let id = conversation.id().clone();
     conversation.send_message("Say hi").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), ExecutionStatus::Finished);
-    assert_same(&heard.dumps(), &far.payloads(&id));
+    assert_same(&received.dumps(), &far.payloads(&id));
     conversation.close().await.unwrap();
     let copied = || all_events(&kept, &id).into_iter().map(|event| event.payload).collect::<Vec<_>>();
     assert_same(&copied(), &far.payloads(&id));
 
     // A callback that is added later receives only later events. The copy is complete all the same.
-    let later = Heard::default();
+    let later = Received::default();
     let builder = later.by(Conversation::builder().id(id.clone()));
     let conversation = builder.open_at(&server).await.unwrap();
     let before = far.payloads(&id).len();
@@ -245,12 +245,12 @@ async fn a_copy_that_cannot_be_written_fails_only_the_close() {
     let copy = Scratch::new();
     drop(copy.open());
     let kept = Store::open_with(copy.database(), &Options { read_only: true, ..Options::default() }).unwrap();
-    let heard = Heard::default();
-    let builder = heard.by(Conversation::builder().agent(far.agent()));
+    let received = Received::default();
+    let builder = received.by(Conversation::builder().agent(far.agent()));
     let conversation = builder.open_at(&far.server().mirror(kept)).await.unwrap();
     conversation.send_message("Say hi").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), ExecutionStatus::Finished);
-    assert_same(&heard.dumps(), &far.payloads(conversation.id()));
+    assert_same(&received.dumps(), &far.payloads(conversation.id()));
     let error = is_remote(conversation.close().await.unwrap_err());
     assert!(matches!(&error, RemoteError::Copy { is_passing: false, .. }), "{error:?}");
     assert_eq!(conversation.trouble(), Some(error.clone()));
@@ -468,9 +468,9 @@ async fn errors_of_a_remote_conversation_are_distinct_and_contain_no_key() {
         far.served.client.delete(format!("{}{path}", far.served.url)).header("x-session-api-key", KEY);
     assert_eq!(deleted.send().await.unwrap().status(), 200);
     let gone = is_remote(conversation.send_message("Anybody?").await.unwrap_err());
-    assert!(matches!(gone, RemoteError::Gone { .. }), "{gone:?}");
+    assert!(matches!(gone, RemoteError::NotFound { .. }), "{gone:?}");
     let gone = is_remote(conversation.run().await.unwrap_err());
-    assert!(matches!(gone, RemoteError::Gone { .. }), "{gone:?}");
+    assert!(matches!(gone, RemoteError::NotFound { .. }), "{gone:?}");
     far.served.end().await;
 }
 
@@ -487,7 +487,7 @@ async fn old_servers_and_strange_servers_are_rejected() {
     assert!(matches!(strange, RemoteError::Version { .. }), "{strange:?}");
     let page = ModelServer::start([Answer::of(Content::Text("<html>".to_owned()))]);
     let page = Conversation::builder().open_at(&Server::new(&page.url()).unwrap()).await.unwrap_err();
-    assert!(matches!(is_remote(page), RemoteError::Strange { .. }));
+    assert!(matches!(is_remote(page), RemoteError::InvalidAnswer { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use annals::conversation::Conversation;
 use annals::{ExecutionStatus, Expected};
 use proptest::prelude::*;
 
-use crate::remote::{Far, Heard, assert_same, config, shell};
+use crate::remote::{Far, Received, assert_same, config, shell};
 use crate::support::events::{event, pause};
 use crate::support::model_server::Answer;
 use crate::support::proxy::Proxy;
@@ -25,7 +25,7 @@ async fn cut_after(limits: &[usize]) {
     // The conversation cannot be opened if a connection breaks too early. The proxy breaks only so many of them.
     let mut attempts = 0;
     let (received, conversation) = loop {
-        let received = Heard::default();
+        let received = Received::default();
         let builder = received.by(Conversation::builder().agent(far.agent()));
         match builder.open_at(&far.at(&proxy.url)).await {
             Ok(conversation) => break (received, conversation),
@@ -59,7 +59,7 @@ proptest! {
 async fn connections_that_are_cut_repeatedly_during_a_run_lose_no_event() {
     let far = Far::new(answers().map(|answer| answer.held())).await;
     let proxy = Proxy::start(&far.served.url, []).await;
-    let received = Heard::default();
+    let received = Received::default();
     let builder = received.by(Conversation::builder().agent(far.agent()));
     let conversation = builder.open_at(&far.at(&proxy.url)).await.unwrap();
     conversation.send_message("Count").await.unwrap();
@@ -83,7 +83,7 @@ async fn connections_that_are_cut_repeatedly_during_a_run_lose_no_event() {
 async fn a_client_follows_a_restarted_server() {
     let far = Far::new([Answer::text("One."), Answer::text("Two.")]).await;
     let proxy = Proxy::start(&far.served.url, []).await;
-    let received = Heard::default();
+    let received = Received::default();
     let builder = received.by(Conversation::builder().agent(far.agent()));
     let conversation = builder.open_at(&far.at(&proxy.url)).await.unwrap();
     conversation.send_message("1").await.unwrap();
@@ -114,7 +114,7 @@ async fn a_client_follows_a_restarted_server() {
 async fn a_slow_client_receives_every_event_even_if_the_server_drops_it() {
     const EVENTS: usize = 6_000;
     let far = Far::new([]).await;
-    let (received, (hold, held)) = (Heard::default(), std::sync::mpsc::channel::<()>());
+    let (received, (hold, held)) = (Received::default(), std::sync::mpsc::channel::<()>());
     let held = Mutex::new(held);
     let builder = received.by(Conversation::builder().agent(far.agent())).callback(Arc::new(move |_| {
         // Blocks until `hold` is dropped.
@@ -140,7 +140,7 @@ async fn a_slow_client_receives_every_event_even_if_the_server_drops_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_larger_than_a_frame_is_read_from_the_log() {
     let far = Far::new([]).await;
-    let received = Heard::default();
+    let received = Received::default();
     let builder = received.by(Conversation::builder().agent(far.agent()));
     let conversation = builder.open_at(&far.server()).await.unwrap();
     // The text has 5 MiB. A frame has at most 4 MiB.

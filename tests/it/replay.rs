@@ -12,7 +12,7 @@ use crate::support::Scratch;
 use crate::support::folder::golden;
 
 fn imported(scratch: &Scratch, name: &str) -> (Store, ConversationId) {
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let reports = Importer::new(&store, ImportOptions::default())
         .import(&golden(&format!("conversations/{name}")), &mut |_| ())
         .unwrap();
@@ -20,7 +20,7 @@ fn imported(scratch: &Scratch, name: &str) -> (Store, ConversationId) {
     (store, id)
 }
 
-fn said(id: &str, parent: Option<&str>, text: &str) -> NewEvent {
+fn user_message(id: &str, parent: Option<&str>, text: &str) -> NewEvent {
     let event = UserMessageEvent::new(text).to_event(annals::event::Common::new(
         EventId::new(id).unwrap(),
         format!("2026-01-01T00:00:0{}", text.len() % 10),
@@ -85,15 +85,15 @@ fn cost_as_of_an_event_is_that_of_the_replies_so_far() {
 #[test]
 fn a_moved_head_stays_until_the_next_event() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = ConversationId::new("talk").unwrap();
-    store.append(&talk, Expected::Empty, &[said("a", Some("__root__"), "one")]).unwrap();
-    store.append(&talk, Expected::Any, &[said("b", Some("a"), "two")]).unwrap();
+    store.append(&talk, Expected::Empty, &[user_message("a", Some("__root__"), "one")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("b", Some("a"), "two")]).unwrap();
     store.set_leaf(&talk, Leaf::At(EventId::new("a").unwrap())).unwrap();
     let leaf = |point| Moment::new(&store, &talk, point).unwrap().active_leaf().map(str::to_owned);
     assert_eq!(leaf(Point::End).as_deref(), Some("a"));
     assert_eq!(leaf(Point::Behind(Sequence(0))).as_deref(), Some("a"));
-    store.append(&talk, Expected::Any, &[said("c", Some("a"), "three")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("c", Some("a"), "three")]).unwrap();
     assert_eq!(leaf(Point::End).as_deref(), Some("c"));
     // After b, HEAD was moved back to a.
     assert_eq!(leaf(Point::Behind(Sequence(1))).as_deref(), Some("a"));
@@ -105,15 +105,15 @@ fn a_moved_head_stays_until_the_next_event() {
 #[test]
 fn a_recorded_status_is_read_as_of_a_point() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = ConversationId::new("talk").unwrap();
-    store.append(&talk, Expected::Empty, &[said("a", None, "one")]).unwrap();
+    store.append(&talk, Expected::Empty, &[user_message("a", None, "one")]).unwrap();
     let change = |status: &str| BaseStateChange {
         expected: None,
         fields: vec![FieldChange { field: "execution_status".into(), value: Some(format!("\"{status}\"")) }],
     };
     store.save_base_state(&talk, change("paused")).unwrap();
-    store.append(&talk, Expected::Any, &[said("b", None, "two")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("b", None, "two")]).unwrap();
     store.save_base_state(&talk, change("finished")).unwrap();
     let status = |point| Moment::new(&store, &talk, point).unwrap().state().unwrap().execution_status;
     assert_eq!(status(Point::End), ExecutionStatus::Finished);
@@ -140,12 +140,16 @@ fn branches_differ_from_their_fork_on() {
 #[test]
 fn an_unreadable_event_hides_only_itself() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = ConversationId::new("talk").unwrap();
     let strange = NewEvent::parse(r#"{"id":"x","kind":"ActionEvent","tool_name":[]}"#).unwrap();
     let future = NewEvent::parse(r#"{"id":"y","kind":"FutureEvent","all":"new"}"#).unwrap();
     store
-        .append(&talk, Expected::Empty, &[said("a", None, "one"), strange, future, said("b", None, "two")])
+        .append(
+            &talk,
+            Expected::Empty,
+            &[user_message("a", None, "one"), strange, future, user_message("b", None, "two")],
+        )
         .unwrap();
     let moment = Moment::new(&store, &talk, Point::End).unwrap();
     let view = moment.view(Memory::Reloaded).unwrap();

@@ -7,13 +7,13 @@ use annals::{Error, Expected, Store, Timestamp};
 use rusqlite::types::Value;
 use serde_json::json;
 
-use crate::support::events::{called, command, event, printed, said, updated};
+use crate::support::events::{command, event, printed, tool_call, updated, user_message};
 use crate::support::{Scratch, conversation, folder};
 
 const CONFIRM: &str = "a974c9f5-e8de-5263-bc49-55c0881c4a66";
 
 fn goldens(scratch: &Scratch) -> Store {
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let golden = folder::golden("conversations");
     Importer::new(&store, Default::default()).import(&golden, &mut |_| ()).unwrap();
     store
@@ -206,7 +206,7 @@ fn at(seconds: u32, event: annals::NewEvent) -> annals::NewEvent {
 #[test]
 fn the_wait_for_a_confirmation_is_measured() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let status = |id: &str, value: &str| updated(id, "execution_status", json!(value));
     let rejected = |id: &str, action: &str, call: &str| {
         let members = json!({"source": "environment", "tool_name": "terminal", "tool_call_id": call,
@@ -215,7 +215,7 @@ fn the_wait_for_a_confirmation_is_measured() {
     };
     let talk = conversation("server");
     let events = [
-        at(0, said("u", "go")),
+        at(0, user_message("u", "go")),
         at(1, command("a1", "c1", "make")),
         at(2, status("s1", "waiting_for_confirmation")),
         at(12, status("s2", "running")),
@@ -224,7 +224,7 @@ fn the_wait_for_a_confirmation_is_measured() {
         at(22, status("s3", "waiting_for_confirmation")),
         at(25, status("s4", "idle")),
         at(26, rejected("o2", "a2", "c2")),
-        at(30, called("a3", "c3", "file_editor", json!({"command": "create", "path": "/x"}))),
+        at(30, tool_call("a3", "c3", "file_editor", json!({"command": "create", "path": "/x"}))),
         at(31, status("s5", "waiting_for_confirmation")),
     ];
     store.append(&talk, Expected::Empty, &events).unwrap();
@@ -264,7 +264,7 @@ fn the_wait_for_a_confirmation_is_measured() {
 #[test]
 fn commands_that_use_the_network_are_recognised() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let lines = [
         ("curl -s https://example.com/x | sh", "a URL,curl"),
         ("/usr/bin/curl example.com", "curl"),
@@ -375,13 +375,15 @@ fn every_cost_report_has_the_same_total() {
 #[test]
 fn changes_are_those_between_two_times() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let before = Timestamp::now();
-    store.append(&conversation("one"), Expected::Any, &[said("a", "1"), said("b", "2")]).unwrap();
+    store
+        .append(&conversation("one"), Expected::Any, &[user_message("a", "1"), user_message("b", "2")])
+        .unwrap();
     let between = Timestamp(Timestamp::now().0 + 1);
     while Timestamp::now() <= between {}
-    store.append(&conversation("one"), Expected::Any, &[said("c", "3")]).unwrap();
-    store.append(&conversation("two"), Expected::Any, &[said("a", "1")]).unwrap();
+    store.append(&conversation("one"), Expected::Any, &[user_message("c", "3")]).unwrap();
+    store.append(&conversation("two"), Expected::Any, &[user_message("a", "1")]).unwrap();
     let columns = ["conversation_id", "events", "first_sequence", "last_sequence", "is_new"];
     let since = |time: Timestamp| time.to_rfc3339();
     assert_eq!(
@@ -396,7 +398,7 @@ fn changes_are_those_between_two_times() {
 #[test]
 fn a_wrong_name_or_value_is_rejected_with_a_hint() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let refused = |name: &str, parameters: &[(&str, &str)]| {
         let report = match audit::find(name) {
             Ok(report) => report,
@@ -443,12 +445,13 @@ fn tags(html: &str) -> Vec<String> {
 #[test]
 fn a_page_of_hostile_text_is_still_only_text() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let evil =
         "\"'><script>alert(1)</script><img src=x onerror=alert(2)></svg></table>\u{202e}\u{0}&lt;{{7*7}}";
     let talk = conversation("<b>talk");
-    let mut events = vec![said("u", evil), command("a", "c", &format!("curl https://x.example/{evil}"))];
-    events.push(called("a2", "c2", "<script>tool", json!({"path": evil, "command": "create"})));
+    let mut events =
+        vec![user_message("u", evil), command("a", "c", &format!("curl https://x.example/{evil}"))];
+    events.push(tool_call("a2", "c2", "<script>tool", json!({"path": evil, "command": "create"})));
     let hook = json!({"source": "hook", "hook_event_type": "PreToolUse", "hook_command": evil, "blocked": true,
         "reason": evil, "timestamp": "<script>2026-01-31", "success": false, "exit_code": 2});
     events.push(event("h", "HookExecutionEvent", hook));
@@ -535,9 +538,11 @@ fn a_page_says_which_answers_lack_rows() {
 #[test]
 fn a_report_with_more_rows_than_its_limit_says_so() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     for number in 0..51 {
-        store.append(&conversation(&format!("talk-{number}")), Expected::Empty, &[said("a", "1")]).unwrap();
+        store
+            .append(&conversation(&format!("talk-{number}")), Expected::Empty, &[user_message("a", "1")])
+            .unwrap();
     }
     let cut = |parameters: &[(&str, &str)]| {
         let found = answer(&store, "longest", parameters);

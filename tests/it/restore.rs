@@ -7,7 +7,8 @@ use std::sync::mpsc::channel;
 use annals::redact::Finder;
 use annals::state::base::FieldChange;
 use annals::store::{
-    Append, Backup, BackupFile, BackupFolder, BaseStateChange, Leaf, Maintenance, Moment, Redaction, Restored,
+    Append, Backup, BackupFile, BackupFolder, BaseStateChange, Leaf, Maintenance, Redaction, RestorePoint,
+    Restored,
 };
 use annals::transfer::Importer;
 use annals::{ConversationId, Error, EventId, Expected, Options, Position, Store, Timestamp};
@@ -15,11 +16,11 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use crate::support::child::{self, Running};
-use crate::support::events::{command, pause, printed, said};
+use crate::support::events::{command, pause, printed, user_message};
 use crate::support::projected::{self, assert_same_rows, dump};
 use crate::support::random::Random;
 use crate::support::{
-    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, folder, rows, still,
+    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, folder, rows, without_projector,
 };
 
 /// The table of the migrations. It is not part of a backup.
@@ -54,7 +55,7 @@ fn assert_same_file(one: &Path, other: &Path) {
         assert_eq!((&table, left), (&other, right), "{table}");
     }
     for path in [one, other] {
-        Store::open_with(path, &still()).unwrap().catch_up().unwrap();
+        Store::open_with(path, &without_projector()).unwrap().catch_up().unwrap();
     }
     assert_same_rows(&dump(&Connection::open(one).unwrap()), &dump(&Connection::open(other).unwrap()));
 }
@@ -72,7 +73,7 @@ fn live(store: &Store, round: u64) {
             &talk,
             Expected::Any,
             &[
-                said(&format!("{round}-a"), "count the files"),
+                user_message(&format!("{round}-a"), "count the files"),
                 command(&action, &call, "ls | wc -l"),
                 printed(&format!("{round}-c"), &action, &call, "3", 0),
             ],
@@ -90,7 +91,9 @@ fn live(store: &Store, round: u64) {
         1 => {
             store.save_base_state(&talk, state("number", "1")).unwrap();
             store.set_leaf(&talk, Leaf::At(EventId::new("0-a").unwrap())).unwrap();
-            store.append(&conversation("gone"), Expected::Any, &[said("a", "gone-gone-gone")]).unwrap();
+            store
+                .append(&conversation("gone"), Expected::Any, &[user_message("a", "gone-gone-gone")])
+                .unwrap();
         }
         2 => {
             store.set_title(&talk, Some("A title")).unwrap();
@@ -132,8 +135,8 @@ fn live(store: &Store, round: u64) {
     }
 }
 
-fn restore(from: &Path, to: &Path, moment: &Moment) -> Restored {
-    let restored = Backup::restore(from, to, &moment.clone().into(), &mut |_| ()).unwrap();
+fn restore(from: &Path, to: &Path, point: &RestorePoint) -> Restored {
+    let restored = Backup::restore(from, to, &point.clone().into(), &mut |_| ()).unwrap();
     assert_eq!(restored.verification.findings, []);
     restored
 }
@@ -141,7 +144,7 @@ fn restore(from: &Path, to: &Path, moment: &Moment) -> Restored {
 #[test]
 fn backups_to_a_file_and_to_a_folder_restore_the_same_store() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
     let mut alike = 0;
     for round in 0..10 {
@@ -169,13 +172,13 @@ fn backups_to_a_file_and_to_a_folder_restore_the_same_store() {
         }
         store.catch_up().unwrap();
         assert_same_file(&scratch.database(), &copy);
-        assert_sound(&Store::open_with(&copy, &still()).unwrap());
+        assert_sound(&Store::open_with(&copy, &without_projector()).unwrap());
         let to = scratch.path(&format!("{round}.db"));
-        let restored = restore(&parts, &to, &Moment::Newest);
+        let restored = restore(&parts, &to, &RestorePoint::Newest);
         assert_eq!((restored.last_position, restored.cut), (store.last_position().unwrap(), 0));
         assert_same_file(&scratch.database(), &to);
         // The restored file is the same store and can replace it: backups go on from it.
-        let back = Store::open_with(&to, &still()).unwrap();
+        let back = Store::open_with(&to, &without_projector()).unwrap();
         assert_eq!(back.store_id().unwrap(), store.store_id().unwrap());
         assert_eq!(back.backup().to_file(&copy).unwrap(), None);
         assert_eq!(
@@ -189,14 +192,14 @@ fn backups_to_a_file_and_to_a_folder_restore_the_same_store() {
 #[test]
 fn a_deleted_conversation_is_in_no_later_backup() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
     for round in 0..3 {
         live(&store, round);
         store.backup().to_file(&copy).unwrap();
         store.backup().to_folder(&parts, BackupFolder::default()).unwrap();
     }
-    restore(&parts, &scratch.path("restored.db"), &Moment::Newest);
+    restore(&parts, &scratch.path("restored.db"), &RestorePoint::Newest);
     let files = Backup::list(&parts).unwrap();
     let holding: Vec<bool> = files.iter().map(|file| holds(&file.path, "gone-gone-gone")).collect();
     assert_eq!(holding, [false, true, false]);
@@ -211,11 +214,11 @@ fn holds(path: &Path, words: &str) -> bool {
 #[test]
 fn an_erasure_or_redaction_starts_a_new_full_backup() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
     let (talk, other) = (conversation("talk"), conversation("other"));
-    store.append(&talk, Expected::Any, &[said("a", "the word is swordfish"), pause("b")]).unwrap();
-    store.append(&other, Expected::Any, &[said("a", &"the word is swordfish ".repeat(900))]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "the word is swordfish"), pause("b")]).unwrap();
+    store.append(&other, Expected::Any, &[user_message("a", &"the word is swordfish ".repeat(900))]).unwrap();
     store.search("word", &Default::default(), 9, &mut |_| ()).unwrap();
     let back_up = |keep| {
         let file = store.backup().to_file(&copy).unwrap().unwrap();
@@ -247,11 +250,11 @@ fn an_erasure_or_redaction_starts_a_new_full_backup() {
 #[test]
 fn every_full_backup_counts_the_files_that_may_hold_erased_or_redacted_text() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let parts = scratch.path("parts");
     let (talk, other) = (conversation("talk"), conversation("other"));
-    store.append(&talk, Expected::Any, &[said("a", "the word is swordfish")]).unwrap();
-    store.append(&other, Expected::Any, &[said("a", "the word is swordfish")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "the word is swordfish")]).unwrap();
+    store.append(&other, Expected::Any, &[user_message("a", "the word is swordfish")]).unwrap();
     let back_up = |full, keep| {
         let step = store.backup().to_folder(&parts, BackupFolder { full, keep }).unwrap().unwrap();
         (step.is_full, step.outdated, step.pruned)
@@ -278,7 +281,7 @@ fn every_full_backup_counts_the_files_that_may_hold_erased_or_redacted_text() {
 
 /// Makes random changes and backups. Returns the position and time after each change, and a copy of the store then.
 fn grow(scratch: &Scratch, seed: u64, steps: u64) -> Vec<(Position, Timestamp, PathBuf)> {
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let parts = scratch.path("parts");
     let mut random = Random::new(seed);
     let mut moments = Vec::new();
@@ -290,7 +293,7 @@ fn grow(scratch: &Scratch, seed: u64, steps: u64) -> Vec<(Position, Timestamp, P
             1 => all_events_or_none(&store, &id).map(Leaf::At),
             _ => None,
         };
-        let events = vec![said(&format!("{step}-a"), "hello"), pause(&format!("{step}-b"))];
+        let events = vec![user_message(&format!("{step}-a"), "hello"), pause(&format!("{step}-b"))];
         let append = Append { expected: Expected::Any, events, base_state, leaf };
         store.append_all(&id, append).unwrap();
         let to = scratch.path(&format!("moment-{step}.db"));
@@ -319,16 +322,17 @@ fn any_position_or_time_is_restored_as_it_was() {
         let scratch = Scratch::new();
         let moments = grow(&scratch, seed, 10);
         for (number, (position, time, was)) in moments.iter().enumerate() {
-            for (name, moment) in [("p", Moment::Position(*position)), ("t", Moment::Time(*time))] {
+            for (name, point) in [("p", RestorePoint::Position(*position)), ("t", RestorePoint::Time(*time))]
+            {
                 let to = scratch.path(&format!("{name}{number}.db"));
-                let restored = restore(&scratch.path("parts"), &to, &moment);
-                assert_eq!(restored.last_position, *position, "{moment:?}");
+                let restored = restore(&scratch.path("parts"), &to, &point);
+                assert_eq!(restored.last_position, *position, "{point:?}");
                 let from_file = scratch.path(&format!("{name}{number}-file.db"));
-                restore(&scratch.database(), &from_file, &moment);
+                restore(&scratch.database(), &from_file, &point);
                 for restored in [&to, &from_file] {
                     // A file that was cut is a new store with its own id.
                     let db = Connection::open(restored).unwrap();
-                    let id = Store::open_with(was, &still()).unwrap().store_id().unwrap();
+                    let id = Store::open_with(was, &without_projector()).unwrap().store_id().unwrap();
                     db.execute("UPDATE log SET store_id = ?1, position_floor = 0", [id]).unwrap();
                     drop(db);
                     assert_same_file(restored, was);
@@ -343,33 +347,41 @@ fn a_point_outside_the_backup_is_refused() {
     let scratch = Scratch::new();
     grow(&scratch, 7, 5);
     let parts = scratch.path("parts");
-    let refused =
-        |moment: &Moment| Backup::restore(&parts, scratch.path("no.db"), &moment.clone().into(), &mut |_| ());
+    let refused = |point: &RestorePoint| {
+        Backup::restore(&parts, scratch.path("no.db"), &point.clone().into(), &mut |_| ())
+    };
     let short = Error::BackupTooShort { position: Position(11), last_position: Position(10) };
-    assert_error(refused(&Moment::Position(Position(11))), &short);
+    assert_error(refused(&RestorePoint::Position(Position(11))), &short);
     let none = Error::UnknownConversation { conversation: "nobody".into() };
-    assert_error(refused(&Moment::Holding(conversation("nobody"))), &none);
+    assert_error(refused(&RestorePoint::Holding(conversation("nobody"))), &none);
     let taken = Error::WouldOverwrite { path: scratch.database() };
-    assert_error(Backup::restore(&parts, scratch.database(), &Moment::Newest.into(), &mut |_| ()), &taken);
+    assert_error(
+        Backup::restore(&parts, scratch.database(), &RestorePoint::Newest.into(), &mut |_| ()),
+        &taken,
+    );
     assert!(!scratch.path("no.db").exists());
-    let empty = restore(&parts, &scratch.path("empty.db"), &Moment::Position(Position::START));
+    let empty = restore(&parts, &scratch.path("empty.db"), &RestorePoint::Position(Position::START));
     let first = Backup::list(&parts).unwrap()[0].to;
     assert_eq!(
         (empty.last_position, empty.cut, empty.verification.conversations),
         (Position::START, first.0, 0)
     );
-    let late = restore(&parts, &scratch.path("late.db"), &Moment::Time(Timestamp(i64::MAX)));
+    let late = restore(&parts, &scratch.path("late.db"), &RestorePoint::Time(Timestamp(i64::MAX)));
     assert_eq!((late.last_position, late.cut), (Position(10), 0));
     fs::create_dir(scratch.path("nothing")).unwrap();
-    let refused =
-        Backup::restore(scratch.path("nothing"), scratch.path("no.db"), &Moment::Newest.into(), &mut |_| ());
+    let refused = Backup::restore(
+        scratch.path("nothing"),
+        scratch.path("no.db"),
+        &RestorePoint::Newest.into(),
+        &mut |_| (),
+    );
     assert!(matches!(refused, Err(Error::NotItsBackup { .. })), "{refused:?}");
 }
 
 #[test]
 fn a_deleted_conversation_is_restored_in_its_last_state() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let parts = scratch.path("parts");
     for round in 0..3 {
         live(&store, round);
@@ -378,8 +390,8 @@ fn a_deleted_conversation_is_restored_in_its_last_state() {
     assert_eq!(Backup::find(&parts, "go").unwrap(), conversation("gone"));
     let check = |name: &str| {
         let to = scratch.path(name);
-        restore(&parts, &to, &Moment::Holding(conversation("gone")));
-        let back = Store::open_with(&to, &still()).unwrap();
+        restore(&parts, &to, &RestorePoint::Holding(conversation("gone")));
+        let back = Store::open_with(&to, &without_projector()).unwrap();
         assert_eq!(event_ids(&back, &conversation("gone")), ["a"]);
         back.conversation(&conversation("talk")).unwrap().event_count
     };
@@ -389,14 +401,14 @@ fn a_deleted_conversation_is_restored_in_its_last_state() {
     assert_eq!(check("two.db"), 9);
     // The time of a deletion between two backups is unknown. At a point between them the conversation is still there.
     let position = Position(store.last_position().unwrap().0 - 1);
-    let between = restore(&parts, &scratch.path("between.db"), &Moment::Position(position));
+    let between = restore(&parts, &scratch.path("between.db"), &RestorePoint::Position(position));
     assert_eq!((between.spared, between.cut), (vec!["gone".to_owned()], 1));
 }
 
 #[test]
 fn a_backup_of_another_or_a_diverged_store_is_refused() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
     let back_up = |store: &Store, full| {
         let folder = store.backup().to_folder(&parts, BackupFolder { full, keep: None });
@@ -409,7 +421,7 @@ fn a_backup_of_another_or_a_diverged_store_is_refused() {
     let before = (fs::read(&copy).unwrap(), Backup::list(&parts).unwrap());
 
     let other = Scratch::new();
-    let stranger = other.open_still();
+    let stranger = other.open_without_projector();
     live(&stranger, 0);
     for full in [false, true] {
         let (file, folder) = back_up(&stranger, full);
@@ -418,16 +430,20 @@ fn a_backup_of_another_or_a_diverged_store_is_refused() {
     }
     let at_first = Position(3);
     let astray = Error::BackupAstray { conversation: conversation("talk") };
-    restore(&scratch.database(), &scratch.path("cut.db"), &Moment::Position(at_first));
+    restore(&scratch.database(), &scratch.path("cut.db"), &RestorePoint::Position(at_first));
     // The id is the same, as in a file that was put back by other means.
-    let cut = Store::open_with(scratch.path("cut.db"), &still()).unwrap();
+    let cut = Store::open_with(scratch.path("cut.db"), &without_projector()).unwrap();
     let db = Connection::open(scratch.path("cut.db")).unwrap();
     db.execute("UPDATE log SET store_id = ?1", [store.store_id().unwrap()]).unwrap();
     let (file, folder) = back_up(&cut, false);
     assert_error(file, &astray);
     assert_error(folder, &astray);
-    cut.append(&conversation("talk"), Expected::Any, &[said("x", "elsewhere"), pause("y"), pause("z")])
-        .unwrap();
+    cut.append(
+        &conversation("talk"),
+        Expected::Any,
+        &[user_message("x", "elsewhere"), pause("y"), pause("z")],
+    )
+    .unwrap();
     let (file, folder) = back_up(&cut, false);
     assert_error(file, &astray);
     assert_error(folder, &astray);
@@ -435,12 +451,12 @@ fn a_backup_of_another_or_a_diverged_store_is_refused() {
     // A new series can begin. Its points are those of the present file.
     back_up(&cut, true).1.unwrap().unwrap();
     let to = scratch.path("again.db");
-    restore(&parts, &to, &Moment::Position(Position(5)));
-    let again = Store::open_with(&to, &still()).unwrap();
+    restore(&parts, &to, &RestorePoint::Position(Position(5)));
+    let again = Store::open_with(&to, &without_projector()).unwrap();
     assert_eq!(event_ids(&again, &conversation("talk")), ["0-a", "0-b", "0-c", "x", "y"]);
 
     // A copy that received events of its own is not a backup any more.
-    let own = Store::open_with(&copy, &still()).unwrap();
+    let own = Store::open_with(&copy, &without_projector()).unwrap();
     own.append(&conversation("talk"), Expected::Any, &[pause("mine")]).unwrap();
     drop(own);
     assert_error(store.backup().to_file(&copy), &astray);
@@ -453,7 +469,7 @@ fn a_backup_of_another_or_a_diverged_store_is_refused() {
 #[test]
 fn a_missing_or_changed_part_is_named() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let parts = scratch.path("parts");
     for round in 0..4 {
         live(&store, round);
@@ -462,10 +478,10 @@ fn a_missing_or_changed_part_is_named() {
     let files = Backup::list(&parts).unwrap();
     assert!(files[0].is_full && files[1..].iter().all(|file| !file.is_full), "{files:?}");
     let name = |file: &BackupFile| file.path.file_name().unwrap().to_str().unwrap().to_owned();
-    let what = |moment: &Moment| match Backup::restore(
+    let what = |point: &RestorePoint| match Backup::restore(
         &parts,
         scratch.path("no.db"),
-        &moment.clone().into(),
+        &point.clone().into(),
         &mut |_| (),
     ) {
         Err(Error::Corrupt { what }) => what,
@@ -473,66 +489,66 @@ fn a_missing_or_changed_part_is_named() {
     };
     let kept = fs::read(&files[2].path).unwrap();
     fs::remove_file(&files[2].path).unwrap();
-    assert!(what(&Moment::Newest).contains("which is missing"), "{}", what(&Moment::Newest));
-    assert!(what(&Moment::Newest).contains(&name(&files[2])));
+    assert!(what(&RestorePoint::Newest).contains("which is missing"), "{}", what(&RestorePoint::Newest));
+    assert!(what(&RestorePoint::Newest).contains(&name(&files[2])));
 
     for at in [200, kept.len() / 2, kept.len() - 40] {
         let mut changed = kept.clone();
         changed[at] ^= 1;
         fs::write(&files[2].path, &changed).unwrap();
-        let what = what(&Moment::Newest);
+        let what = what(&RestorePoint::Newest);
         assert!(what.contains(&name(&files[2])) || what.contains("conversation talk"), "{what}");
     }
     fs::write(&files[2].path, &kept).unwrap();
     let (one, two) = (fs::read(&files[1].path).unwrap(), fs::read(&files[3].path).unwrap());
     fs::write(&files[1].path, two).unwrap();
     fs::write(&files[3].path, one).unwrap();
-    assert!(what(&Moment::Newest).contains("is not the part that its name says"));
+    assert!(what(&RestorePoint::Newest).contains("is not the part that its name says"));
     assert!(!scratch.path("no.db").exists());
 }
 
 #[test]
 fn old_series_are_deleted_when_a_new_series_begins() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let parts = scratch.path("parts");
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("first", &"long ".repeat(40_000))]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("first", &"long ".repeat(40_000))]).unwrap();
     for round in 0..12 {
-        store.append(&talk, Expected::Any, &[said(&format!("{round}"), "x")]).unwrap();
+        store.append(&talk, Expected::Any, &[user_message(&format!("{round}"), "x")]).unwrap();
         let full = round % 4 == 0;
         let step = store.backup().to_folder(&parts, BackupFolder { full, keep: Some(2) }).unwrap().unwrap();
         assert_eq!((step.is_full, step.pruned), (full, if round == 8 { 4 } else { 0 }), "round {round}");
     }
     let numbers: Vec<u64> = Backup::list(&parts).unwrap().iter().map(|file| file.number).collect();
     assert_eq!(numbers, [5, 6, 7, 8, 9, 10, 11, 12]);
-    restore(&parts, &scratch.path("now.db"), &Moment::Newest);
+    restore(&parts, &scratch.path("now.db"), &RestorePoint::Newest);
 }
 
 #[test]
 fn a_series_ends_once_its_parts_are_larger_than_its_full_backup() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let parts = scratch.path("parts");
     let talk = conversation("talk");
     for round in 0..90 {
-        store.append(&talk, Expected::Any, &[said(&format!("{round}"), "x")]).unwrap();
+        store.append(&talk, Expected::Any, &[user_message(&format!("{round}"), "x")]).unwrap();
         store.backup().to_folder(&parts, BackupFolder::default()).unwrap().unwrap();
     }
     let files = Backup::list(&parts).unwrap();
     let fulls: Vec<u64> = files.iter().filter(|file| file.is_full).map(|file| file.number).collect();
     assert!((2..=12).contains(&fulls.len()), "{fulls:?}");
-    let now = restore(&parts, &scratch.path("now.db"), &Moment::Newest);
+    let now = restore(&parts, &scratch.path("now.db"), &RestorePoint::Newest);
     assert_eq!(now.verification.events, 90);
 }
 
 #[test]
 fn the_next_part_is_written_without_reading_all_parts_before_it() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let parts = scratch.path("parts");
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("first", &"long ".repeat(700_000))]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("first", &"long ".repeat(700_000))]).unwrap();
     for round in 0..90 {
         store.append(&talk, Expected::Any, &[pause(&format!("{round}"))]).unwrap();
         store.backup().to_folder(&parts, BackupFolder::default()).unwrap().unwrap();
@@ -545,10 +561,10 @@ fn the_next_part_is_written_without_reading_all_parts_before_it() {
     store.append(&talk, Expected::Any, &[pause("last")]).unwrap();
     assert!(store.backup().to_folder(&parts, BackupFolder::default()).is_ok());
     fs::write(&files[20].path, kept).unwrap();
-    let now = restore(&parts, &scratch.path("now.db"), &Moment::Newest);
+    let now = restore(&parts, &scratch.path("now.db"), &RestorePoint::Newest);
     assert_eq!((now.files, now.verification.events), (91, 92));
     assert_eq!(
-        restore(&parts, &scratch.path("then.db"), &Moment::Position(Position(70))).last_position,
+        restore(&parts, &scratch.path("then.db"), &RestorePoint::Position(Position(70))).last_position,
         Position(70)
     );
 }
@@ -556,13 +572,13 @@ fn the_next_part_is_written_without_reading_all_parts_before_it() {
 #[test]
 fn a_store_in_memory_is_backed_up_too() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     for round in 0..3 {
         live(&store, round);
         store.backup().to_file(scratch.path("copy.db")).unwrap().unwrap();
         store.backup().to_folder(scratch.path("parts"), BackupFolder::default()).unwrap().unwrap();
     }
-    restore(&scratch.path("parts"), &scratch.path("restored.db"), &Moment::Newest);
+    restore(&scratch.path("parts"), &scratch.path("restored.db"), &RestorePoint::Newest);
     assert_same_file(&scratch.path("restored.db"), &scratch.path("copy.db"));
     assert_eq!(event_ids(&Store::open(scratch.path("copy.db")).unwrap(), &conversation("talk")).len(), 9);
 }
@@ -576,10 +592,10 @@ fn every_frozen_database_is_restored_and_its_backups_go_on() {
         fs::create_dir(&parts).unwrap();
         let full = parts.join("000001_2026-01-31T120000.000000Z_42.full.db");
         fs::copy(&frozen, &full).unwrap();
-        let restored = restore(&parts, &scratch.database(), &Moment::Newest);
+        let restored = restore(&parts, &scratch.database(), &RestorePoint::Newest);
         assert_eq!(restored.verification.events, 42, "{frozen:?}");
-        restore(&frozen, &scratch.path("half.db"), &Moment::Position(Position(20)));
-        let store = scratch.open_still();
+        restore(&frozen, &scratch.path("half.db"), &RestorePoint::Position(Position(20)));
+        let store = scratch.open_without_projector();
         let step = store.backup().to_folder(&parts, BackupFolder::default()).unwrap();
         let is_present = Maintenance::schema_of(&frozen).unwrap() == annals::store::SCHEMA_VERSION;
         assert_eq!(step.map(|step| step.is_full), (!is_present).then_some(true), "{frozen:?}");
@@ -591,14 +607,14 @@ const KILLED_TEST: &str = "restore::a_backup_goes_on_after_its_process_was_kille
 #[test]
 fn a_backup_goes_on_after_its_process_was_killed() {
     if let Some(role) = child::role() {
-        let store = Store::open_with(&role.database, &still()).unwrap();
+        let store = Store::open_with(&role.database, &without_projector()).unwrap();
         let path = |name: &str| role.database.with_file_name(name);
         let mut changes = store.backup().changes();
         loop {
             match role.name.as_str() {
                 "write" => {
                     let id = conversation(&format!("talk-{}", store.last_position().unwrap().0 % 7));
-                    let events = [said(&EventId::mint().to_string(), &"text ".repeat(2000))];
+                    let events = [user_message(&EventId::mint().to_string(), &"text ".repeat(2000))];
                     store.append(&id, Expected::Any, &events).unwrap();
                 }
                 "folder" => drop(store.backup().to_folder(path("parts"), BackupFolder::default()).unwrap()),
@@ -611,7 +627,10 @@ fn a_backup_goes_on_after_its_process_was_killed() {
         }
     }
     let scratch = Scratch::new();
-    scratch.open_still().append(&conversation("talk-0"), Expected::Any, &[said("a", "one")]).unwrap();
+    scratch
+        .open_without_projector()
+        .append(&conversation("talk-0"), Expected::Any, &[user_message("a", "one")])
+        .unwrap();
     let mut random = Random::new(5);
     let mut left = 0;
     for _ in 0..15 {
@@ -632,15 +651,15 @@ fn a_backup_goes_on_after_its_process_was_killed() {
         left += names(&scratch.path("parts")).iter().filter(|name| name.ends_with(".partial")).count();
     }
     assert!(left > 0, "no backup was killed while it wrote");
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     store.backup().to_folder(scratch.path("parts"), BackupFolder::default()).unwrap();
     store.backup().to_file(scratch.path("copy.db")).unwrap();
     store.catch_up().unwrap();
     assert_eq!(names(&scratch.path("parts")).iter().filter(|name| name.ends_with(".partial")).count(), 0);
-    restore(&scratch.path("parts"), &scratch.path("restored.db"), &Moment::Newest);
+    restore(&scratch.path("parts"), &scratch.path("restored.db"), &RestorePoint::Newest);
     for name in ["copy.db", "restored.db"] {
         assert_same_file(&scratch.database(), &scratch.path(name));
-        assert_sound(&Store::open_with(scratch.path(name), &still()).unwrap());
+        assert_sound(&Store::open_with(scratch.path(name), &without_projector()).unwrap());
     }
 }
 
@@ -654,11 +673,11 @@ const WRITE_TEST: &str = "restore::backups_while_another_process_writes_are_whol
 #[test]
 fn backups_while_another_process_writes_are_whole() {
     if let Some(role) = child::role() {
-        let store = Store::open_with(&role.database, &still()).unwrap();
+        let store = Store::open_with(&role.database, &without_projector()).unwrap();
         // These are more events than are written during the backups, but few enough to be compared quickly.
         for number in 0..4000 {
             let id = conversation(&format!("talk-{}", number % 5));
-            let pair = [said(&format!("{number}-a"), "x"), pause(&format!("{number}-b"))];
+            let pair = [user_message(&format!("{number}-a"), "x"), pause(&format!("{number}-b"))];
             store.append(&id, Expected::Any, &pair).unwrap();
             child::report("done");
         }
@@ -668,13 +687,13 @@ fn backups_while_another_process_writes_are_whole() {
     }
     let scratch = Scratch::new();
     scratch
-        .open_still()
-        .append(&conversation("talk-0"), Expected::Any, &[said("a", "1"), pause("b")])
+        .open_without_projector()
+        .append(&conversation("talk-0"), Expected::Any, &[user_message("a", "1"), pause("b")])
         .unwrap();
     let mut writer = Running::start(child::command(WRITE_TEST, "write", &scratch.database()));
     let lines = writer.take_lines();
     let counted = std::thread::spawn(move || lines.count());
-    let options = Options { read_only: true, ..still() };
+    let options = Options { read_only: true, ..without_projector() };
     let store = Store::open_with(scratch.database(), &options).unwrap();
     let mut steps = 0;
     for _ in 0..8 {
@@ -684,15 +703,15 @@ fn backups_while_another_process_writes_are_whole() {
             assert_eq!((step.to.0 % 2, step.events % 2), (0, 0), "no batch is stored in part");
             steps += 1;
         }
-        assert_sound(&Store::open_with(scratch.path("copy.db"), &still()).unwrap());
+        assert_sound(&Store::open_with(scratch.path("copy.db"), &without_projector()).unwrap());
     }
     writer.kill();
     assert!(steps > 4, "{steps}");
     assert!(counted.join().unwrap() > 20);
     store.backup().to_file(scratch.path("copy.db")).unwrap();
     store.backup().to_folder(scratch.path("parts"), BackupFolder::default()).unwrap();
-    restore(&scratch.path("parts"), &scratch.path("restored.db"), &Moment::Newest);
+    restore(&scratch.path("parts"), &scratch.path("restored.db"), &RestorePoint::Newest);
     assert_same_file(&scratch.path("copy.db"), &scratch.path("restored.db"));
-    scratch.open_still().catch_up().unwrap();
+    scratch.open_without_projector().catch_up().unwrap();
     assert_same_file(&scratch.database(), &scratch.path("copy.db"));
 }

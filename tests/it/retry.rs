@@ -6,7 +6,7 @@ use annals::store::{Append, Appended, BaseStateChange, Leaf};
 use annals::{ConversationId, Error, EventId, Expected, NewEvent, Store, Version};
 
 use crate::support::events::pause;
-use crate::support::{assert_sound, conversation, event_ids, still};
+use crate::support::{assert_sound, conversation, event_ids, without_projector};
 
 /// Returns the first append, with which a request is compared.
 fn first_append(events: &[NewEvent], base_state: Option<BaseStateChange>, leaf: Option<Leaf>) -> Append {
@@ -79,7 +79,7 @@ fn every_mixture_of_known_and_new_is_applied_or_rejected_as_a_whole() {
     let expectations =
         [Expected::Any, Expected::Empty, Expected::Exists, Expected::Exact(0), Expected::Exact(1)];
     let (mut done, mut refused) = (0, 0);
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     for before_state in &states {
         for before_head in &heads {
             for events in &batches {
@@ -143,7 +143,7 @@ fn every_mixture_of_known_and_new_is_applied_or_rejected_as_a_whole() {
 
 #[test]
 fn a_retry_does_not_undo_later_changes() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     let versioned = BaseStateChange { expected: Some(Version(0)), ..state("1") };
     let first = first_append(&[pause("a"), pause("b")], Some(versioned), Some(at("a")));

@@ -6,8 +6,8 @@ use annals::transfer::Importer;
 use annals::{Error, Expected, NewEvent, Options, Position, Sequence, Store};
 use serde_json::json;
 
-use crate::support::events::{answered, command, event, printed, said};
-use crate::support::{Scratch, assert_error, conversation, folder, still};
+use crate::support::events::{answered, command, event, printed, user_message};
+use crate::support::{Scratch, assert_error, conversation, folder, without_projector};
 
 /// Returns the ids of the events found, the newest first.
 fn found(store: &Store, text: &str) -> Vec<String> {
@@ -17,7 +17,7 @@ fn found(store: &Store, text: &str) -> Vec<String> {
 
 /// Creates a store with one conversation of these events.
 fn with(events: &[NewEvent]) -> Store {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     store.append(&conversation("talk"), Expected::Any, events).unwrap();
     store
 }
@@ -32,7 +32,7 @@ fn assert_found(store: &Store, queries: &[(&str, &[&str])]) {
 #[test]
 fn words_are_found_in_any_case_order_and_kind_of_event() {
     let store = with(&[
-        said("user", "Please fix the Timeout in the scheduler."),
+        user_message("user", "Please fix the Timeout in the scheduler."),
         answered("agent", "The timeout is set in scheduler.toml, naïve as it is."),
         command("action", "c", "grep -rn timeout src/"),
         printed("output", "action", "c", "src/scheduler.rs:12: let timeout = 30;", 0),
@@ -57,10 +57,10 @@ fn words_are_found_in_any_case_order_and_kind_of_event() {
 #[test]
 fn phrases_prefixes_and_exclusions_are_understood() {
     let store = with(&[
-        said("a", "the build failed with an error"),
-        said("b", "an error: failed again, and so did the build"),
-        said("c", "building took long"),
-        said("d", "rebuild"),
+        user_message("a", "the build failed with an error"),
+        user_message("b", "an error: failed again, and so did the build"),
+        user_message("c", "building took long"),
+        user_message("d", "rebuild"),
     ]);
     assert_found(
         &store,
@@ -81,10 +81,10 @@ fn phrases_prefixes_and_exclusions_are_understood() {
 #[test]
 fn words_of_scripts_without_spaces_are_found_within_a_run() {
     let store = with(&[
-        said("ja", "設定ファイルの読み込みに失敗しました"),
-        said("zh", "配置文件读取失败，请重试"),
-        said("ko", "설정 파일을 읽지 못했습니다"),
-        said("mixed", "version2の設定file"),
+        user_message("ja", "設定ファイルの読み込みに失敗しました"),
+        user_message("zh", "配置文件读取失败，请重试"),
+        user_message("ko", "설정 파일을 읽지 못했습니다"),
+        user_message("mixed", "version2の設定file"),
     ]);
     assert_found(
         &store,
@@ -107,13 +107,13 @@ fn words_of_scripts_without_spaces_are_found_within_a_run() {
 #[test]
 fn names_of_code_are_found_whole_and_by_their_parts() {
     let store = with(&[
-        said("rust", "call Store::append_all(&talk, append)? and then getHTTPStatus()"),
-        said("path", "see src/store/writer.rs:120 and std::sync::Arc<Mutex<T>>"),
-        said("cpp", "in C++ you would write operator-> here"),
-        said("c", "in C you would not"),
-        said("flag", "run with --no-default-features"),
-        said("snake", "max_iterations = 500"),
-        said("prose", "append all of the store, then get the http status; no default features"),
+        user_message("rust", "call Store::append_all(&talk, append)? and then getHTTPStatus()"),
+        user_message("path", "see src/store/writer.rs:120 and std::sync::Arc<Mutex<T>>"),
+        user_message("cpp", "in C++ you would write operator-> here"),
+        user_message("c", "in C you would not"),
+        user_message("flag", "run with --no-default-features"),
+        user_message("snake", "max_iterations = 500"),
+        user_message("prose", "append all of the store, then get the http status; no default features"),
     ]);
     assert_found(
         &store,
@@ -137,8 +137,10 @@ fn names_of_code_are_found_whole_and_by_their_parts() {
 
 #[test]
 fn operators_of_the_index_language_are_plain_text() {
-    let store =
-        with(&[said("a", "a AND b OR NOT NEAR(c) col:val ^top {x}"), said("b", "quote \" here * there")]);
+    let store = with(&[
+        user_message("a", "a AND b OR NOT NEAR(c) col:val ^top {x}"),
+        user_message("b", "quote \" here * there"),
+    ]);
     assert_found(
         &store,
         &[
@@ -160,8 +162,8 @@ fn operators_of_the_index_language_are_plain_text() {
 
 #[test]
 fn a_hit_has_its_place_and_a_snippet() {
-    let store = Store::in_memory(&still()).unwrap();
-    store.append(&conversation("other"), Expected::Any, &[said("x", "nothing")]).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
+    store.append(&conversation("other"), Expected::Any, &[user_message("x", "nothing")]).unwrap();
     let payload = r#"{"id":"a","kind":"MessageEvent","source":"user","timestamp":"2026-01-01T00:00:00","llm_message":{"role":"user","content":[{"type":"text","text":"find the\n  needle here"}]}}"#;
     store.append(&conversation("talk"), Expected::Any, &[NewEvent::parse(payload).unwrap()]).unwrap();
     let hits = store.search("needle", &SearchFilter::default(), 10, &mut |_| ()).unwrap();
@@ -182,9 +184,9 @@ fn a_hit_has_its_place_and_a_snippet() {
 
 #[test]
 fn a_search_can_be_narrowed_and_read_page_by_page() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     for (talk, id) in [("one", "a"), ("two", "b"), ("one", "c"), ("two", "d")] {
-        store.append(&conversation(talk), Expected::Any, &[said(id, "needle")]).unwrap();
+        store.append(&conversation(talk), Expected::Any, &[user_message(id, "needle")]).unwrap();
     }
     store.append(&conversation("one"), Expected::Any, &[command("e", "call", "needle")]).unwrap();
     let search = |filter: SearchFilter, limit: usize| {
@@ -210,16 +212,16 @@ fn a_search_can_be_narrowed_and_read_page_by_page() {
 #[test]
 fn the_first_search_creates_the_index_and_later_events_are_added() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
     let read_only = Options { read_only: true, ..Options::default() };
-    store.append(&talk, Expected::Any, &[said("a", "needle")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("a", "needle")]).unwrap();
     let reader = Store::open_with(scratch.database(), &read_only).unwrap();
     let no_index = Error::NoIndex { path: scratch.database() };
     assert_error(reader.search("needle", &SearchFilter::default(), 9, &mut |_| ()), &no_index);
 
     assert_eq!(found(&store, "needle"), ["a"]);
-    store.append(&talk, Expected::Any, &[said("b", "needle")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("b", "needle")]).unwrap();
     assert_eq!(found(&reader, "needle"), ["a"], "a read-only store searches only what is indexed");
     store.catch_up().unwrap();
     assert_eq!(found(&reader, "needle"), ["b", "a"]);
@@ -232,9 +234,9 @@ fn the_first_search_creates_the_index_and_later_events_are_added() {
 
 #[test]
 fn hits_do_not_depend_on_the_time_of_indexing() {
-    let stepwise = Store::in_memory(&still()).unwrap();
+    let stepwise = Store::in_memory(&without_projector()).unwrap();
     found(&stepwise, "begin");
-    let at_once = Store::in_memory(&still()).unwrap();
+    let at_once = Store::in_memory(&without_projector()).unwrap();
     for path in folder::goldens("conversations") {
         for store in [&stepwise, &at_once] {
             Importer::new(store, Default::default()).import(&path, &mut |_| ()).unwrap();
@@ -254,11 +256,11 @@ fn hits_do_not_depend_on_the_time_of_indexing() {
 #[test]
 fn any_number_of_words_may_be_required_or_excluded() {
     let store = with(&[
-        said("names", "list of names"),
-        said("files", "list the files"),
-        said("open", "a lsof of names"),
-        said("both", "a ls of the files"),
-        said("neither", "nothing at all"),
+        user_message("names", "list of names"),
+        user_message("files", "list the files"),
+        user_message("open", "a lsof of names"),
+        user_message("both", "a ls of the files"),
+        user_message("neither", "nothing at all"),
     ]);
     let many = |word: &str| vec![word; 2000].join(" ");
     assert_found(

@@ -5,9 +5,9 @@ use annals::store::SecretReport;
 use annals::{ConversationId, Error, Expected, Store};
 use serde_json::json;
 
-use crate::support::events::{command, event, said};
+use crate::support::events::{command, event, user_message};
 use crate::support::planted::{CANARY, plant};
-use crate::support::{Scratch, assert_error, conversation, still};
+use crate::support::{Scratch, assert_error, conversation, without_projector};
 
 fn scan(store: &Store, conversation: Option<&ConversationId>, values: &[&str]) -> SecretReport {
     let values: Vec<_> = values
@@ -26,7 +26,7 @@ fn token() -> String {
 #[test]
 fn every_place_of_a_value_is_reported_but_never_the_value() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     let report = scan(&store, None, &[CANARY]);
     assert!(!format!("{report:?}").contains("zqcan"));
@@ -60,12 +60,12 @@ fn every_place_of_a_value_is_reported_but_never_the_value() {
 
 #[test]
 fn secrets_are_recognized_by_their_form_and_distinguished() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     let events = [
-        said("a", "no secret in here, only sk-learn and tokens"),
+        user_message("a", "no secret in here, only sk-learn and tokens"),
         command("b", "c1", &format!("git clone https://me:{}@github.com/x", token())),
-        said("c", &format!("{} and export DB_PASSWORD=hunter2hunter2", token())),
+        user_message("c", &format!("{} and export DB_PASSWORD=hunter2hunter2", token())),
     ];
     store.append(&talk, Expected::Any, &events).unwrap();
     let report = scan(&store, None, &[]);
@@ -86,12 +86,12 @@ fn secrets_are_recognized_by_their_form_and_distinguished() {
 
 #[test]
 fn a_plain_secret_in_a_base_state_is_searched_for_in_its_whole_conversation() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let (talk, other) = (conversation("talk"), conversation("other"));
     let sources =
         json!({"secret_sources": {"DEPLOY": {"kind": "StaticSecret", "value": "three plain words"}}});
     for id in [&talk, &other] {
-        store.append(id, Expected::Any, &[said("a", "I know the three plain words")]).unwrap();
+        store.append(id, Expected::Any, &[user_message("a", "I know the three plain words")]).unwrap();
     }
     let fields = vec![annals::state::base::FieldChange::set("secret_registry", sources.to_string()).unwrap()];
     store.save_base_state(&talk, annals::store::BaseStateChange { expected: None, fields }).unwrap();
@@ -113,7 +113,7 @@ fn a_plain_secret_in_a_base_state_is_searched_for_in_its_whole_conversation() {
 
 #[test]
 fn a_member_name_that_contains_a_secret_is_not_reported() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     let members = json!({"args": {token(): {"deep": token()}}});
     store.append(&talk, Expected::Any, &[event("a", "Odd", members)]).unwrap();
@@ -125,7 +125,7 @@ fn a_member_name_that_contains_a_secret_is_not_reported() {
 
 #[test]
 fn short_values_are_rejected_with_their_number() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let values = [("value 1".to_owned(), "abc".to_owned())];
     let scan = store.retention().scan_secrets(None, &Finder::secrets(), &values, &mut |_| ());
     assert_error(scan, &Error::Finder(annals::redact::FinderError::ShortValue { number: 1 }));

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::conversation;
-use crate::support::events::{answered, event, payload, said};
+use crate::support::events::{answered, event, payload, user_message};
 use crate::support::served::Served;
 
 const TALK: &str = "0af3c9d2-8d4b-4f0e-9a5e-51c11b1f2a01";
@@ -15,7 +15,7 @@ const TALK: &str = "0af3c9d2-8d4b-4f0e-9a5e-51c11b1f2a01";
 fn store() -> Store {
     let store = Store::in_memory(&Options::default()).unwrap();
     let events = [
-        said("e0", "Count the files"),
+        user_message("e0", "Count the files"),
         event("e1", "ActionEvent", action()),
         event("e2", "ObservationEvent", observation()),
         answered("e3", "There are 42 files"),
@@ -258,7 +258,7 @@ async fn a_verification_ends_with_its_result() {
 async fn statistics_and_administrative_acts_are_served() {
     let store = store();
     let gone = conversation("gone");
-    store.append(&gone, Expected::Empty, &[said("e0", "Forget me")]).unwrap();
+    store.append(&gone, Expected::Empty, &[user_message("e0", "Forget me")]).unwrap();
     store.retention().erase(&gone, "asked for").unwrap();
     let server = Served::start(&store).await;
     let stats = server.json("/api/annals/stats").await;

@@ -65,9 +65,9 @@ async fn a_key_may_be_sent_as_a_bearer_token() {
 async fn a_reader_that_pins_the_log_is_named_in_the_metrics_and_on_standard_error() {
     use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-    use crate::hostile::{Hostile, KEY};
+    use crate::hostile::{KEY, ServerProcess};
 
-    let mut server = Hostile::start().await;
+    let mut server = ServerProcess::start().await;
     let mut stderr = BufReader::new(server.child.stderr.take().unwrap()).lines();
     let talk = "00000000-0000-4000-8000-000000000007";
     let event = serde_json::json!({"id": "event-0", "kind": "PauseEvent", "source": "user"});

@@ -8,7 +8,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
 use crate::support::conversation;
-use crate::support::events::{answered, said};
+use crate::support::events::{answered, user_message};
 use crate::support::served::Served;
 
 /// The `accept` header that Chromium sends for a page.
@@ -183,8 +183,10 @@ const SECOND: &str = "1bf3c9d2-8d4b-4f0e-9a5e-51c11b1f2a02";
 #[tokio::test(flavor = "multi_thread")]
 async fn conversations_are_listed_by_page_with_their_usage() {
     let store = Store::in_memory(&Options::default()).unwrap();
-    store.append(&conversation(FIRST), annals::Expected::Empty, &[said("a0", "Count the files")]).unwrap();
-    let talk = [said("b0", "Mend the mill"), answered("b1", "It runs again")];
+    store
+        .append(&conversation(FIRST), annals::Expected::Empty, &[user_message("a0", "Count the files")])
+        .unwrap();
+    let talk = [user_message("b0", "Mend the mill"), answered("b1", "It runs again")];
     store.append(&conversation(SECOND), annals::Expected::Empty, &talk).unwrap();
     let server = Served::start(&store).await;
     let list = "/api/annals/conversations";
@@ -224,7 +226,9 @@ async fn conversations_are_listed_by_page_with_their_usage() {
 #[tokio::test(flavor = "multi_thread")]
 async fn long_texts_are_cut_on_request() {
     let store = Store::in_memory(&Options::default()).unwrap();
-    store.append(&conversation(FIRST), annals::Expected::Empty, &[said("a0", &"ä".repeat(5000))]).unwrap();
+    store
+        .append(&conversation(FIRST), annals::Expected::Empty, &[user_message("a0", &"ä".repeat(5000))])
+        .unwrap();
     let server = Served::start(&store).await;
     let events = format!("/api/annals/conversations/{FIRST}/events");
     let cut = server.json(&format!("{events}?texts=100")).await;

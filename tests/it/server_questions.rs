@@ -5,7 +5,7 @@ use annals::Expected;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
-use crate::support::events::said;
+use crate::support::events::user_message;
 use crate::support::served::Served;
 #[cfg(unix)]
 use crate::support::statements::{growing, straight};
@@ -18,7 +18,7 @@ const ENDLESS: &str = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 F
 async fn ten_endless_queries_do_not_block_the_server() {
     let scratch = Scratch::new();
     let store = scratch.open();
-    store.append(&conversation("talk"), Expected::Empty, &[said("a", "hello")]).unwrap();
+    store.append(&conversation("talk"), Expected::Empty, &[user_message("a", "hello")]).unwrap();
     let server = Served::start(&store).await;
     let url = format!("{}/api/annals/query", server.url);
     let endless = || {
@@ -38,7 +38,7 @@ async fn ten_endless_queries_do_not_block_the_server() {
     assert_eq!(refused.headers()["retry-after"], "1");
     assert_eq!(server.get("/health").await.status, StatusCode::OK);
     assert_eq!(server.get("/api/annals/conversations").await.status, StatusCode::OK);
-    let event = said("b", "still there").payload().to_owned();
+    let event = user_message("b", "still there").payload().to_owned();
     let path = format!("{}/api/annals/conversations/talk/events", server.url);
     assert_eq!(server.client.post(path).body(event).send().await.unwrap().status(), StatusCode::OK);
 
@@ -71,7 +71,7 @@ async fn ten_endless_queries_do_not_block_the_server() {
 async fn statements_that_escape_the_engines_checks_do_not_block_the_server() {
     let scratch = Scratch::new();
     let store = scratch.open();
-    store.append(&conversation("talk"), Expected::Empty, &[said("a", "hello")]).unwrap();
+    store.append(&conversation("talk"), Expected::Empty, &[user_message("a", "hello")]).unwrap();
     let server = Served::start(&store).await;
     let limits = json!({"seconds": 1});
     let url = format!("{}/api/annals/query", server.url);

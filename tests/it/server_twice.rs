@@ -6,7 +6,7 @@ use reqwest::{Method, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::hostile::Hostile;
+use crate::hostile::ServerProcess;
 use crate::support::caller::until;
 use crate::support::model_server::{Answer, ModelServer};
 
@@ -14,17 +14,17 @@ fn root(id: &str) -> String {
     format!("/api/conversations/{id}")
 }
 
-fn send_signal(server: &Hostile, signal: Signal) {
+fn send_signal(server: &ServerProcess, signal: Signal) {
     let pid = Pid::from_raw(server.child.id().unwrap().cast_signed()).unwrap();
     kill_process(pid, signal).unwrap();
 }
 
-async fn status(server: &Hostile, id: &str) -> Value {
+async fn status(server: &ServerProcess, id: &str) -> Value {
     server.get(&root(id)).await.1["execution_status"].clone()
 }
 
 /// Asserts that the server refuses everything that only the holder may do.
-async fn assert_refused(server: &Hostile, id: &str, holder: u32) {
+async fn assert_refused(server: &ServerProcess, id: &str, holder: u32) {
     let asked = [
         (Method::POST, format!("{}/run", root(id)), json!({})),
         (Method::POST, format!("{}/navigate", root(id)), json!({})),
@@ -43,7 +43,7 @@ async fn assert_refused(server: &Hostile, id: &str, holder: u32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_belongs_to_the_server_that_runs_it_until_it_is_gone() {
-    let mut one = Hostile::start().await;
+    let mut one = ServerProcess::start().await;
     let model = ModelServer::start([Answer::text("Late.").held(), Answer::text("Here.")]);
     let id = one.conversation(&model, &one.path("work"), json!({})).await;
     one.say(&id);

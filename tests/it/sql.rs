@@ -17,7 +17,7 @@ const FORMAT: &str = include_str!("../../docs/format.md");
 fn goldens() -> (Scratch, Connection) {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let scratch = Scratch::new();
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         for golden in ["conversations", "corrupt", "legacy"] {
             Importer::new(&store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
         }
@@ -284,7 +284,7 @@ fn the_fourth_question_returns_rejections_with_source_and_reason() {
 #[test]
 fn the_hash_chain_can_be_computed_as_documented() {
     let (scratch, db) = goldens();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let row = rows(
         &db,
         "SELECT conversation_id, head_hash, event_count FROM conversations WHERE event_count > 5 LIMIT 1",

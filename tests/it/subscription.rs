@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use annals::store::{Backup, FeedEvent, Moment, Restoration};
+use annals::store::{Backup, FeedEvent, RestoreOptions, RestorePoint};
 use annals::{Error, Expected, Options, Position, Store};
 
 use crate::support::child::{self, Running};
-use crate::support::events::{event, said};
+use crate::support::events::{event, user_message};
 use crate::support::{Scratch, assert_sound, conversation};
 
 fn ids(page: &[FeedEvent]) -> Vec<&str> {
@@ -14,7 +14,7 @@ fn ids(page: &[FeedEvent]) -> Vec<&str> {
 }
 
 fn append(store: &Store, names: &[&str]) {
-    let events: Vec<_> = names.iter().map(|name| said(name, "text")).collect();
+    let events: Vec<_> = names.iter().map(|name| user_message(name, "text")).collect();
     store.append(&conversation("talk"), Expected::Any, &events).unwrap();
 }
 
@@ -328,7 +328,8 @@ fn a_log_restored_to_a_position_delivers_new_events() {
     let copy = scratch.path("copy.db");
     store.backup().to_new_file(&copy).unwrap();
     let cut = scratch.path("cut.db");
-    Backup::restore(&copy, &cut, &Restoration::from(Moment::Position(Position(2))), &mut |_| ()).unwrap();
+    Backup::restore(&copy, &cut, &RestoreOptions::from(RestorePoint::Position(Position(2))), &mut |_| ())
+        .unwrap();
     let restored = Store::open(&cut).unwrap();
     append(&restored, &["new"]);
     let mut mailer = restored.subscription("mailer").unwrap();

@@ -11,10 +11,10 @@ use annals::transfer::{
 use annals::{ConversationId, Error, Store};
 use serde_json::Value;
 
-use crate::support::{Scratch, conversation, folder::golden, still};
+use crate::support::{Scratch, conversation, folder::golden, without_projector};
 
 fn store(path: &Path) -> Store {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     Importer::new(&store, ImportOptions::default()).import(path, &mut |_| ()).unwrap();
     store
 }

@@ -11,9 +11,11 @@ use annals::{Error, Expected, Options, Store};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::events::{pause, payload, said};
+use crate::support::events::{pause, payload, user_message};
 use crate::support::folder::{self, Tree, assert_same};
-use crate::support::{Scratch, all_events, assert_error, assert_sound, conversation, event_ids, still};
+use crate::support::{
+    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, without_projector,
+};
 
 fn import(store: &Store, path: &Path) -> Vec<ImportReport> {
     Importer::new(store, ImportOptions::default()).import(path, &mut |_| ()).unwrap()
@@ -43,7 +45,7 @@ fn export_all(store: &Store, to: &Path) {
 fn round_trip(name: &str, tree: &Tree) -> (Tree, Vec<ImportReport>) {
     let scratch = Scratch::new();
     folder::write(&scratch.path("in").join(name), tree);
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let reports = import(&store, &scratch.path("in"));
     export_all(&store, &scratch.path("out"));
     assert_sound(&store);
@@ -100,7 +102,7 @@ fn whole(count: usize) -> Tree {
 fn every_golden_folder_comes_back_byte_for_byte() {
     for golden in ["conversations", "corrupt", "legacy"] {
         let scratch = Scratch::new();
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let reports = import(&store, &folder::golden(golden));
         assert_eq!(reports.len(), folder::goldens(golden).len());
         assert!(reports.iter().all(|report| report.id.is_some()), "{reports:?}");
@@ -114,7 +116,7 @@ fn every_golden_folder_comes_back_byte_for_byte() {
 
 #[test]
 fn undamaged_goldens_are_imported_without_a_problem() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     for report in import(&store, &folder::golden("conversations")) {
         assert_eq!((report.status, &report.problems), (ImportStatus::Imported, &vec![]), "{report:?}");
         let expected: Value =
@@ -165,7 +167,7 @@ const DAMAGE: &[(&str, &[(&str, &str)])] = &[
 
 #[test]
 fn every_damaged_golden_is_reported_and_keeps_the_events_that_the_reference_keeps() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let reports = import(&store, &folder::golden("corrupt"));
     assert_eq!(reports.len(), DAMAGE.len());
     for (report, (name, damage)) in reports.iter().zip(DAMAGE) {
@@ -247,7 +249,7 @@ fn single_files_come_back_under_their_names() {
         ("runs/three.jsonl", &format!("{}\nnot an event\n{}", text("a"), text("b"))),
     ]);
     folder::write(&scratch.path("in"), &files);
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let reports = import(&store, &scratch.path("in/runs"));
     let imported: Vec<_> = reports.iter().map(|report| (report.id.clone().unwrap(), report.events)).collect();
     assert_eq!(imported, [(conversation("one"), 2), (conversation("three"), 2), (conversation("two"), 2)]);
@@ -291,7 +293,7 @@ fn equal_attachments_are_stored_once() {
         twice.insert(format!("observations/{copy}"), vec![7; 50_000]);
     }
     folder::write(&scratch.path("talk"), &twice);
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     import_one(&store, &scratch.path("talk"));
     let db = scratch.foreign();
     let count = "SELECT count(*) FROM blob WHERE length(content) = 50000";
@@ -301,7 +303,7 @@ fn equal_attachments_are_stored_once() {
 #[test]
 fn events_with_ids_that_are_no_file_names_stay_within_the_folder() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     let ids = ["../../up", "a/b", "c\\d", "..", "x y", "日本", &"long".repeat(64)];
     let events: Vec<_> = ids.iter().map(|id| pause(id)).collect();
@@ -310,7 +312,7 @@ fn events_with_ids_that_are_no_file_names_stay_within_the_folder() {
     let written = folder::read(&scratch.path("out"));
     assert!(written.keys().all(|path| path.starts_with("talk/events/event-0000")), "{:?}", written.keys());
     assert_eq!(written.len(), ids.len());
-    let again = Store::in_memory(&still()).unwrap();
+    let again = Store::in_memory(&without_projector()).unwrap();
     import_one(&again, &scratch.path("out/talk"));
     assert_eq!(event_ids(&again, &talk), ids);
 }
@@ -319,7 +321,7 @@ fn events_with_ids_that_are_no_file_names_stay_within_the_folder() {
 fn an_attachment_whose_path_leads_out_of_the_folder_is_not_written() {
     let scratch = Scratch::new();
     folder::write(&scratch.path("talk"), &whole(1));
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let id = import_one(&store, &scratch.path("talk")).id.unwrap();
     for path in ["../evil", "a/../../evil", "/evil"] {
         let db = scratch.foreign();
@@ -381,7 +383,7 @@ fn a_conversation_that_only_names_its_parent_stays_beside_it() {
         ("c/subagents/d/events/event-00000-dddddddd.json", &text("dddddddd")),
     ]);
     folder::write(&scratch.path("in"), &files);
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     import(&store, &scratch.path("in"));
     let parent = |id: &str| store.conversation(&conversation(id)).unwrap().parent;
     assert_eq!(
@@ -401,11 +403,11 @@ fn sub_agents_of_the_same_name_belong_to_their_own_conversation() {
         files.insert(format!("{parent}/events/event-00000-{id}.json"), text(&id).into());
         files.insert(
             format!("{parent}/subagents/helper/events/event-00000-{id}.json"),
-            said(&id, parent).payload().into(),
+            user_message(&id, parent).payload().into(),
         );
     }
     folder::write(&scratch.path("in"), &files);
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let ids = import(&store, &scratch.path("in")).into_iter().map(|report| report.id.unwrap().to_string());
     assert_eq!(ids.collect::<Vec<_>>(), ["a", "helper", "b", "helper~2"]);
     export_all(&store, &scratch.path("out"));
@@ -425,7 +427,7 @@ fn events_appended_to_an_irregular_file_are_exported() {
         folder::write(&scratch.path("folder/talk"), &tree(&[(name, &content)]));
         folder::write(&scratch.path("file"), &tree(&[(name, &content)]));
         for (from, folder) in [("folder/talk", "talk"), (&format!("file/{name}"), "events")] {
-            let store = Store::in_memory(&still()).unwrap();
+            let store = Store::in_memory(&without_projector()).unwrap();
             let talk = import_one(&store, &scratch.path(from)).id.unwrap();
             let place = store.append(&talk, Expected::Any, &[pause("dddddddd")]).unwrap()[0].sequence;
             let out = scratch.path(&format!("out-{folder}"));
@@ -434,7 +436,7 @@ fn events_appended_to_an_irregular_file_are_exported() {
             assert_eq!(written[&format!("{folder}/{name}")], content.as_bytes(), "{name}");
             let last = format!("{folder}/events/event-{place:05}-dddddddd.json", place = place.0);
             assert_eq!(written[&last], text("dddddddd").as_bytes());
-            let again = Store::in_memory(&still()).unwrap();
+            let again = Store::in_memory(&without_projector()).unwrap();
             let back = import_one(&again, &out.join(folder)).id.unwrap();
             assert_eq!(event_ids(&again, &back), event_ids(&store, &talk));
         }
@@ -445,7 +447,7 @@ fn events_appended_to_an_irregular_file_are_exported() {
 fn a_later_base_state_is_written_beside_the_file_of_events() {
     let scratch = Scratch::new();
     folder::write(&scratch.path("in"), &tree(&[("talk.jsonl", &format!("{}\n", text("aaaaaaaa")))]));
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = import_one(&store, &scratch.path("in/talk.jsonl")).id.unwrap();
     let fields = vec![annals::state::base::FieldChange::set("a", "1").unwrap()];
     store.save_base_state(&talk, annals::store::BaseStateChange { expected: None, fields }).unwrap();
@@ -459,7 +461,7 @@ fn a_later_base_state_is_written_beside_the_file_of_events() {
 #[test]
 fn a_second_import_changes_nothing() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     for golden in ["conversations", "corrupt", "legacy"] {
         import(&store, &folder::golden(golden));
     }
@@ -489,7 +491,7 @@ fn a_second_import_changes_nothing() {
 #[test]
 fn only_the_new_events_of_a_grown_folder_are_added() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let path = scratch.path("talk");
     let mut folder = whole(3);
     folder::write(&path, &folder);
@@ -579,7 +581,7 @@ fn the_difference_of_a_changed_folder_is_reported_and_nothing_is_changed() {
         ),
     ] {
         let scratch = Scratch::new();
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let place = scratch.path("talk");
         folder::write(&place, &whole(3));
         let talk = import_one(&store, &place).id.unwrap();
@@ -608,7 +610,7 @@ fn the_difference_of_a_changed_folder_is_reported_and_nothing_is_changed() {
 #[test]
 fn changed_files_are_accepted_if_the_option_is_set() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let mut folder = whole(2);
     folder::write(&scratch.path("talk"), &folder);
     let id = import_one(&store, &scratch.path("talk")).id.unwrap();
@@ -626,7 +628,7 @@ fn changed_files_are_accepted_if_the_option_is_set() {
 #[test]
 fn a_folder_can_be_imported_under_another_id() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     folder::write(&scratch.path("talk"), &whole(2));
     import_one(&store, &scratch.path("talk"));
     folder::write(&scratch.path("talk"), &tree(&[(&file(1, 1), &payload(&id(1), "Other", json!({})))]));
@@ -643,16 +645,19 @@ fn a_folder_can_be_imported_under_another_id() {
 #[test]
 fn importing_an_old_folder_again_does_not_undo_later_events() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let mut folder = whole(2);
     folder::write(&scratch.path("talk"), &folder);
     let talk = import_one(&store, &scratch.path("talk")).id.unwrap();
-    store.append(&talk, Expected::Exact(2), &[said("cccccccc-1", "go on")]).unwrap();
+    store.append(&talk, Expected::Exact(2), &[user_message("cccccccc-1", "go on")]).unwrap();
     assert_eq!(import_one(&store, &scratch.path("talk")).status, ImportStatus::Unchanged);
     export(&store, talk.as_str(), &scratch.path("out")).unwrap();
 
     // The appended event has the file name that the reference would give it, and the base state names the new leaf.
-    folder.insert("events/event-00002-cccccccc-1.json".into(), said("cccccccc-1", "go on").payload().into());
+    folder.insert(
+        "events/event-00002-cccccccc-1.json".into(),
+        user_message("cccccccc-1", "go on").payload().into(),
+    );
     let state = r#"{"id":"11111111-2222-4333-8444-555555555555","execution_status":"idle","leaf_event_id":"cccccccc-1","head_is_empty":false,"tags":{}}"#;
     folder.insert("base_state.json".into(), state.into());
     assert_same(&folder::read(&scratch.path("out/talk")), &folder);
@@ -665,27 +670,27 @@ fn importing_an_old_folder_again_does_not_undo_later_events() {
 #[test]
 fn later_changes_replace_damaged_files_in_the_export() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let mut folder = whole(2);
     folder.insert("base_state.json".into(), b"{\"torn\":".to_vec());
     folder.insert("events/event-00002-cccccccc.json".into(), b"{\"torn\":".to_vec());
     folder::write(&scratch.path("talk"), &folder);
     let talk = import_one(&store, &scratch.path("talk")).id.unwrap();
-    store.append(&talk, Expected::Any, &[said("cccccccc", "the event that was torn")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("cccccccc", "the event that was torn")]).unwrap();
     let fields = vec![annals::state::base::FieldChange::set("execution_status", r#""paused""#).unwrap()];
     store.save_base_state(&talk, annals::store::BaseStateChange { expected: None, fields }).unwrap();
     export(&store, talk.as_str(), &scratch.path("out")).unwrap();
     let out = folder::read(&scratch.path("out/talk"));
     let state = r#"{"execution_status":"paused","leaf_event_id":"cccccccc","head_is_empty":false}"#;
     assert_eq!(out["base_state.json"], state.as_bytes());
-    let event = said("cccccccc", "the event that was torn");
+    let event = user_message("cccccccc", "the event that was torn");
     assert_eq!(out["events/event-00002-cccccccc.json"], event.payload().as_bytes());
 }
 
 #[test]
 fn a_conversation_that_began_here_is_exported_as_the_reference_writes_it() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("0f0f0f0f-0f0f-4f0f-8f0f-0f0f0f0f0f0f");
     store.append(&talk, Expected::Any, &[pause("aaaaaaaa-0"), pause("aaaaaaaa-1")]).unwrap();
     let report = export(&store, talk.as_str(), &scratch.path("out")).unwrap();
@@ -719,7 +724,7 @@ fn a_conversation_that_began_here_is_exported_as_the_reference_writes_it() {
 #[test]
 fn an_export_never_overwrites_a_different_folder() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     folder::write(&scratch.path("talk"), &whole(2));
     let id = import_one(&store, &scratch.path("talk")).id.unwrap();
     let out = scratch.path("out");
@@ -769,7 +774,8 @@ fn an_export_never_overwrites_a_different_folder() {
 fn an_export_needs_only_one_connection() {
     let scratch = Scratch::new();
     folder::write(&scratch.path("talk"), &whole(3));
-    let options = Options { pool_size: 1, busy_timeout: std::time::Duration::from_secs(2), ..still() };
+    let options =
+        Options { pool_size: 1, busy_timeout: std::time::Duration::from_secs(2), ..without_projector() };
     let store = Store::open_with(scratch.database(), &options).unwrap();
     let id = import_one(&store, &scratch.path("talk")).id.unwrap();
     export(&store, id.as_str(), &scratch.path("out")).unwrap();
@@ -779,7 +785,7 @@ fn an_export_needs_only_one_connection() {
 #[test]
 fn an_empty_folder_imports_nothing_and_a_missing_path_is_an_error() {
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     std::fs::create_dir(scratch.path("empty")).unwrap();
     assert_eq!(import(&store, &scratch.path("empty")), []);
     let error = Importer::new(&store, ImportOptions::default()).import(&scratch.path("gone"), &mut |_| ());
@@ -796,7 +802,7 @@ fn events_of_several_transactions_are_imported_and_exported_in_order() {
     // One more file, alone in the third transaction. It is not a new event, because its id exists already.
     folder.insert(file(2000, 2000), text(&id(7)).into_bytes());
     folder::write(&scratch.path("in/talk"), &folder);
-    let store = Store::open_with(scratch.database(), &still()).unwrap();
+    let store = Store::open_with(scratch.database(), &without_projector()).unwrap();
     let mut progress = 0;
     let reports = Importer::new(&store, ImportOptions::default())
         .import(&scratch.path("in"), &mut |at| progress = at.events)
@@ -821,7 +827,7 @@ fn simultaneous_imports_of_one_folder_count_as_one() {
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                let store = scratch.open_still();
+                let store = scratch.open_without_projector();
                 start.wait();
                 let report = import_one(&store, &scratch.path("in/talk"));
                 assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
@@ -829,7 +835,7 @@ fn simultaneous_imports_of_one_folder_count_as_one() {
             });
         }
     });
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     assert_eq!(import_one(&store, &scratch.path("in/talk")).status, ImportStatus::Unchanged);
     export_all(&store, &scratch.path("out"));
     assert_same(&folder::read(&scratch.path("out/talk")), &folder);
@@ -966,7 +972,7 @@ proptest! {
         }
         let scratch = Scratch::new();
         folder::write(&scratch.path("in/talk"), &tree);
-        let store = Store::in_memory(&still()).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
         let reports = import(&store, &scratch.path("in"));
         let Some(talk) = reports.first().and_then(|report| report.id.clone()) else {
             prop_assert!(reference_keeps(&tree).is_empty(), "{reports:?}");

@@ -9,10 +9,10 @@ use annals::{Error, Expected, Options, Store};
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 
-use crate::support::events::{pause, said};
+use crate::support::events::{pause, user_message};
 use crate::support::folder;
 use crate::support::{
-    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, number, still,
+    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, number, without_projector,
 };
 
 mod migrations {
@@ -44,7 +44,7 @@ fn older(scratch: &Scratch, schema: u32) {
     )
     .unwrap();
     let mut hash = Digest::START;
-    for (sequence, event) in [said("a", "hello"), pause("b")].iter().enumerate() {
+    for (sequence, event) in [user_message("a", "hello"), pause("b")].iter().enumerate() {
         hash = chain::link("talk", sequence as u64, event.id().as_str(), event.digest(), hash);
         db.execute(
             "INSERT INTO event (position, conversation, sequence, id, kind, source, recorded_at, hash, payload) \
@@ -61,7 +61,7 @@ fn older(scratch: &Scratch, schema: u32) {
         )
         .unwrap();
     }
-    let bytes = said("a", "hello").payload().len() + pause("b").payload().len();
+    let bytes = user_message("a", "hello").payload().len() + pause("b").payload().len();
     db.execute(
         "UPDATE conversation SET event_count = 2, payload_bytes = ?1, head_hash = ?2, leaf_event_id = 'b', \
          status = 'paused', first_message = 'hello', created_at = 5, updated_at = 5",
@@ -75,12 +75,12 @@ fn opening_an_older_file_reports_its_upgrade_once() {
     let scratch = Scratch::new();
     frozen(&scratch, "schema-5.db");
     let before = all_rows(&scratch);
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     assert_eq!(store.maintenance().upgraded_from(), Some(5));
     assert_eq!(all_rows(&scratch), before);
     assert_sound(&store);
     drop(store);
-    assert_eq!(scratch.open_still().maintenance().upgraded_from(), None);
+    assert_eq!(scratch.open_without_projector().maintenance().upgraded_from(), None);
 }
 
 /// Returns the rows of the log. The query works with every schema.
@@ -108,11 +108,11 @@ fn a_file_of_every_schema_is_upgraded_and_copied_first() {
         assert_eq!(Maintenance::schema_of(&copy).unwrap(), schema, "the copy stays as it was");
         assert_eq!(number(&Connection::open(&copy).unwrap(), "SELECT count(*) FROM event"), 2);
         assert_eq!(all_rows(&scratch), before);
-        let store = scratch.open_still();
+        let store = scratch.open_without_projector();
         let talk = conversation("talk");
         store.append(&talk, Expected::Exact(2), &[pause("c")]).unwrap();
         assert_eq!(event_ids(&store, &talk), ["a", "b", "c"]);
-        assert_eq!(all_events(&store, &talk)[0].payload, said("a", "hello").payload());
+        assert_eq!(all_events(&store, &talk)[0].payload, user_message("a", "hello").payload());
         assert_eq!(store.transcript(&talk, annals::Sequence(0), 1).unwrap()[0].text, "hello");
         store.maintenance().rebuild(&[], &mut |_| ()).unwrap();
         // The file was made with times that do not come from events, so `verify` may report `updated_minute`.
@@ -128,7 +128,7 @@ fn a_file_of_every_schema_is_upgraded_and_copied_first() {
 #[test]
 fn an_up_to_date_file_is_neither_changed_nor_copied() {
     let scratch = Scratch::new();
-    scratch.open_still().append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
+    scratch.open_without_projector().append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
     let done = Maintenance::upgrade(scratch.database(), Some(&scratch.path("copy.db"))).unwrap();
     assert_eq!((done.from, done.to, done.backup, done.steps), (SCHEMA_VERSION, SCHEMA_VERSION, None, vec![]));
     assert!(!scratch.path("copy.db").exists());
@@ -184,7 +184,7 @@ fn a_damaged_file_is_not_upgraded() {
 fn an_older_file_that_is_opened_read_only_is_refused() {
     let scratch = Scratch::new();
     frozen(&scratch, "schema-5.db");
-    let options = Options { read_only: true, ..still() };
+    let options = Options { read_only: true, ..without_projector() };
     let older = Error::OlderFile { path: scratch.database(), found: 5, known: SCHEMA_VERSION };
     assert_error(Store::open_with(scratch.database(), &options), &older);
 }
@@ -212,7 +212,7 @@ fn an_older_file_without_a_derived_object_is_upgraded_like_a_complete_one() {
     for schema in [7, 12] {
         let whole = Scratch::new();
         older(&whole, schema);
-        whole.open_still().catch_up().unwrap();
+        whole.open_without_projector().catch_up().unwrap();
         let wanted = dump(&whole);
         for (kind, name) in objects(schema) {
             let mut damages = vec![format!("DROP {kind} {name}")];
@@ -225,7 +225,7 @@ fn an_older_file_without_a_derived_object_is_upgraded_like_a_complete_one() {
                 let db = scratch.foreign();
                 db.execute_batch(&format!("PRAGMA foreign_keys = OFF; {damage}")).unwrap();
                 drop(db);
-                match Store::open_with(scratch.database(), &still()) {
+                match Store::open_with(scratch.database(), &without_projector()) {
                     Ok(store) => {
                         store.catch_up().unwrap();
                         drop(store);
@@ -258,7 +258,7 @@ fn a_name_that_another_program_took_is_reported_and_its_object_is_kept() {
         let scratch = Scratch::new();
         older(&scratch, 11);
         scratch.foreign().execute_batch(theirs).unwrap();
-        let opened = Store::open_with(scratch.database(), &still()).map(drop);
+        let opened = Store::open_with(scratch.database(), &without_projector()).map(drop);
         let is_reported = matches!(&opened, Err(Error::NameTaken(what)) if *what == format!("{kind} {name}"));
         assert!(is_reported, "{theirs}: {opened:?}");
         assert_eq!(Maintenance::schema_of(scratch.database()).unwrap(), 11);
@@ -269,6 +269,6 @@ fn a_name_that_another_program_took_is_reported_and_its_object_is_kept() {
     let scratch = Scratch::new();
     older(&scratch, 11);
     scratch.foreign().execute_batch("CREATE VIEW theirs AS SELECT * FROM errors").unwrap();
-    drop(scratch.open_still());
+    drop(scratch.open_without_projector());
     assert_eq!(number(&scratch.foreign(), "SELECT count(*) FROM theirs"), 0);
 }

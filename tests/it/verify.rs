@@ -10,8 +10,8 @@ use annals::{ConversationId, Error, EventId, Expected, NewEvent, Sequence, Store
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::support::events::{answered, command, event, pause, printed, said, updated};
-use crate::support::{Scratch, assert_error, assert_sound, conversation, folder, still};
+use crate::support::events::{answered, command, event, pause, printed, updated, user_message};
+use crate::support::{Scratch, assert_error, assert_sound, conversation, folder, without_projector};
 
 fn verify(store: &Store) -> Verification {
     store.audit().verify(None, &mut |_| ()).unwrap()
@@ -21,13 +21,13 @@ fn verify(store: &Store) -> Verification {
 fn written() -> (Scratch, Store, ConversationId) {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let scratch = Scratch::new();
-        write(&scratch.open_still());
+        write(&scratch.open_without_projector());
         // The file is complete, because the store is closed.
         std::fs::read(scratch.database()).unwrap()
     });
     let scratch = Scratch::new();
     std::fs::write(scratch.database(), &*FILE).unwrap();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     (scratch, store, conversation("talk"))
 }
 
@@ -107,7 +107,7 @@ fn an_unchanged_file_is_sound() {
 #[test]
 fn imported_goldens_of_every_kind_are_sound() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     for golden in ["conversations", "corrupt", "legacy"] {
         Importer::new(&store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
     }
@@ -395,13 +395,13 @@ fn a_projection_ahead_of_the_log_is_reported() {
 #[test]
 fn a_conversation_that_grows_during_verification_is_no_finding() {
     let scratch = Scratch::new();
-    let store = Store::open_with(scratch.database(), &still()).unwrap();
+    let store = Store::open_with(scratch.database(), &without_projector()).unwrap();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Any, &[said("first", "hello")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("first", "hello")]).unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for number in 0..150 {
-                store.append(&talk, Expected::Any, &[said(&number.to_string(), "more")]).unwrap();
+                store.append(&talk, Expected::Any, &[user_message(&number.to_string(), "more")]).unwrap();
             }
         });
         while !writer.is_finished() {
@@ -413,7 +413,7 @@ fn a_conversation_that_grows_during_verification_is_no_finding() {
 
 #[test]
 fn times_before_1970_are_kept() {
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
     for (id, time) in
         [("a", "1970-01-01T00:00:30"), ("b", "1969-12-31T23:59:59"), ("c", "1970-01-01T00:00:00")]
@@ -429,7 +429,7 @@ fn times_before_1970_are_kept() {
 #[test]
 fn unchanged_projections_agree_with_the_log() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     for golden in ["conversations", "corrupt", "legacy"] {
         Importer::new(&store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
     }
@@ -495,10 +495,11 @@ fn a_projection_that_differs_from_the_log_is_reported_with_its_place() {
 fn a_projection_that_is_behind_the_log_is_a_note_and_no_finding() {
     let (scratch, store, talk) = written();
     store.catch_up().unwrap();
-    store.append(&talk, Expected::Any, &[said("later", "more")]).unwrap();
+    store.append(&talk, Expected::Any, &[user_message("later", "more")]).unwrap();
     drop(store);
     let store =
-        Store::open_with(scratch.database(), &annals::Options { read_only: true, ..still() }).unwrap();
+        Store::open_with(scratch.database(), &annals::Options { read_only: true, ..without_projector() })
+            .unwrap();
     let seen = store.audit().verify_projections(&mut |_| ()).unwrap();
     assert_eq!(seen.findings, []);
     assert_eq!(seen.notes.len(), 5);
@@ -608,7 +609,7 @@ fn a_change_of_any_byte_of_a_payload_is_found() {
 #[test]
 fn an_imported_broken_tree_is_a_note() {
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     Importer::new(&store, Default::default()).import(&folder::golden("corrupt"), &mut |_| ()).unwrap();
     let seen = verify(&store);
     assert_eq!(seen.findings, []);

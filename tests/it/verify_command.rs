@@ -12,8 +12,8 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::cli::Program;
-use crate::support::events::{command, printed, said};
-use crate::support::{conversation, number, still};
+use crate::support::events::{command, printed, user_message};
+use crate::support::{conversation, number, without_projector};
 
 /// A file with two conversations, and the text of its head.
 struct Written {
@@ -25,8 +25,8 @@ fn written() -> &'static Written {
     static WRITTEN: LazyLock<Written> = LazyLock::new(|| {
         let program = Program::new();
         let path = program.folder.path().join("annals.db");
-        let store = Store::open_with(&path, &still()).unwrap();
-        let hello = [said("a", "hello"), command("b", "c1", "ls"), printed("c", "b", "c1", "x", 0)];
+        let store = Store::open_with(&path, &without_projector()).unwrap();
+        let hello = [user_message("a", "hello"), command("b", "c1", "ls"), printed("c", "b", "c1", "x", 0)];
         for id in ["talk", "other"] {
             store.append(&conversation(id), Expected::Empty, &hello).unwrap();
             store.attach(&conversation(id), "notes.txt", id.as_bytes()).unwrap();
@@ -38,7 +38,7 @@ fn written() -> &'static Written {
         store.retention().redact(&talk, Redaction::Event(&EventId::new("c").unwrap()), "a test").unwrap();
         store.catch_up().unwrap();
         drop(store);
-        let head = program.done(&["head"]);
+        let head = program.succeed(&["head"]);
         let db = Connection::open(&path).unwrap();
         // The engine's check is not under test, so the guards may go.
         for trigger in triggers(&db) {

@@ -6,8 +6,8 @@ use annals::store::{EventQuery, WriteLog};
 use annals::{Expected, Options, Store};
 
 use crate::support::child::{self, Running};
-use crate::support::events::said;
-use crate::support::{Scratch, assert_sound, conversation, still};
+use crate::support::events::user_message;
+use crate::support::{Scratch, assert_sound, conversation, without_projector};
 
 const BOUND: u64 = 4 << 20;
 
@@ -15,7 +15,7 @@ const BOUND: u64 = 4 << 20;
 const STEP: u64 = 1 << 20;
 
 fn bounded() -> Options {
-    Options { write_log_bytes_max: BOUND, ..still() }
+    Options { write_log_bytes_max: BOUND, ..without_projector() }
 }
 
 /// Appends up to `bytes` bytes of text. Passes the state of the log to `seen` after each append.
@@ -23,7 +23,7 @@ fn append(store: &Store, name: &str, bytes: u64, seen: &mut dyn FnMut(WriteLog))
     let text = "many words ".repeat(24_000);
     let talk = conversation("talk");
     for number in 0..bytes / text.len() as u64 {
-        store.append(&talk, Expected::Any, &[said(&format!("{name}-{number}"), &text)]).unwrap();
+        store.append(&talk, Expected::Any, &[user_message(&format!("{name}-{number}"), &text)]).unwrap();
         seen(store.maintenance().write_log());
     }
 }

@@ -7,7 +7,7 @@ use annals::store::{ConversationFilter, Order};
 use annals::transfer::{Dataset, ImportOptions, Importer, TrainingOptions, export_dataset};
 use serde_json::Value;
 
-use crate::support::{Scratch, all_events, folder::golden, still};
+use crate::support::{Scratch, all_events, folder::golden, without_projector};
 
 #[test]
 fn parquet_files_have_the_same_rows_as_the_lines_and_the_log() {
@@ -15,7 +15,7 @@ fn parquet_files_have_the_same_rows_as_the_lines_and_the_log() {
     use parquet::record::RowAccessor as _;
 
     let scratch = Scratch::new();
-    let store = Store::in_memory(&still()).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
     Importer::new(&store, ImportOptions::default()).import(&golden("foreign"), &mut |_| ()).unwrap();
     let page = store.conversations(&ConversationFilter::default(), Order::Created, None, 1000).unwrap();
     let ids: Vec<_> = page.conversations.into_iter().map(|row| row.id).collect();

@@ -12,7 +12,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::support::events::said;
+use crate::support::events::user_message;
 use crate::support::{Scratch, conversation};
 
 type Fields = BTreeMap<String, String>;
@@ -99,10 +99,10 @@ fn the_work_of_the_store_has_spans_with_ids_and_counts_and_without_texts() {
     let recorder = Recorder::default();
     tracing::subscriber::set_global_default(recorder.clone()).unwrap();
     let scratch = Scratch::new();
-    let store = scratch.open_still();
+    let store = scratch.open_without_projector();
     let talk = conversation("talk");
-    store.append(&talk, Expected::Empty, &[said("a", "hush"), said("b", "more")]).unwrap();
-    store.append(&talk, Expected::Exact(7), &[said("c", "hush")]).unwrap_err();
+    store.append(&talk, Expected::Empty, &[user_message("a", "hush"), user_message("b", "more")]).unwrap();
+    store.append(&talk, Expected::Exact(7), &[user_message("c", "hush")]).unwrap_err();
     store.events(&talk, &EventQuery::default(), 10).unwrap();
     store.events(&conversation("none"), &EventQuery::default(), 10).unwrap_err();
     store.follow(Position::START).next_page(10, Duration::ZERO).unwrap();

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 use crate::support::caller::{Served, model_runs, until};
-use crate::support::events::{answered, said};
+use crate::support::events::{answered, user_message};
 use crate::support::model_server::{Answer, Content, ModelServer};
 use crate::support::{Scratch, conversation};
 
@@ -92,7 +92,7 @@ async fn undelivered_spans_are_counted_when_the_server_has_ended() {
     stream.write_all(request.as_bytes()).await.unwrap();
     stream.read_to_end(&mut Vec::new()).await.unwrap();
     store
-        .append(&conversation("c"), Expected::Any, &[said("asked", "Go"), answered("told", "Done.")])
+        .append(&conversation("c"), Expected::Any, &[user_message("asked", "Go"), answered("told", "Done.")])
         .unwrap();
     collector.arrived(1).await;
     assert_eq!(app.undelivered(), None);

@@ -8,7 +8,7 @@ use annals::store::{EventQuery, Order};
 use annals::{Error, Options, Store};
 
 /// Options without the thread that moves projections and with one reading connection, so that all runs are alike.
-pub fn still() -> Options {
+pub fn without_projector() -> Options {
     // The store waits for a failing disk as long as for a lock. The rig lets every call fail in turn, so ten seconds
     // would be too long.
     let busy_timeout = Duration::from_secs(3);
@@ -93,7 +93,7 @@ fn hash(text: &str) -> u64 {
 /// is not sound: a chain, a projection that differs from a rebuild, or one more append that fails.
 pub fn examine(path: &Path) -> Result<String, String> {
     let failed = |action: &'static str| move |error: Error| format!("{action}: {error:?}");
-    let store = Store::open_with(path, &still()).map_err(failed("opening"))?;
+    let store = Store::open_with(path, &without_projector()).map_err(failed("opening"))?;
     let text = facts(&store).map_err(failed("reading"))?;
     assert_sound(&store)?;
     append_after(&store, "the rig looked").map_err(failed("one more append"))?;
@@ -117,7 +117,7 @@ pub fn assert_sound(store: &Store) -> Result<(), String> {
 /// Appends an event to a new conversation `id`, and reads it back.
 pub fn append_after(store: &Store, id: &str) -> Result<(), Error> {
     let id = annals::ConversationId::new(id)?;
-    let event = crate::workload::said("after", "and on it goes");
+    let event = crate::workload::user_message("after", "and on it goes");
     let place = store.append(&id, annals::Expected::Any, std::slice::from_ref(&event))?;
     let read = store.event(&id, &annals::EventId::new("after")?)?;
     assert_eq!((read.sequence, &*read.payload), (place[0].sequence, event.payload()));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annals::{Error, Expected, Store};
 
-use crate::facts::{append_after, examine, has_event, still};
+use crate::facts::{append_after, examine, has_event, without_projector};
 use crate::random::Random;
 use crate::recording::{ABSENT, Recording, folder, record};
 use crate::vfs::scene::{Call, Failure, Fault, Scene};
@@ -118,12 +118,14 @@ fn share(base: &Path, fault: Option<Fault>) -> Result<Vec<Call>, String> {
     let scene = &*watching.0;
     scene.arm(fault);
     let mut answers = Vec::new();
-    if let Ok(store) = Store::open_with(folder.join(DATABASE), &still()) {
+    if let Ok(store) = Store::open_with(folder.join(DATABASE), &without_projector()) {
         let append = |thread: usize| {
             let append = |number: usize| {
                 let name = format!("{thread}-{number}");
-                let events =
-                    [workload::said(&name, "one of many"), workload::said(&format!("{name}-b"), "its other")];
+                let events = [
+                    workload::user_message(&name, "one of many"),
+                    workload::user_message(&format!("{name}-b"), "its other"),
+                ];
                 (name, store.append(&workload::id("talk"), Expected::Any, &events))
             };
             (0..8).map(append).collect::<Vec<_>>()
@@ -156,7 +158,7 @@ fn share(base: &Path, fault: Option<Fault>) -> Result<Vec<Call>, String> {
 #[test]
 fn a_step_that_reports_false_success_is_caught() {
     const FALSE_STEP: &[workload::Step] = &[("lies", |stage| {
-        let event = workload::said("lie", "never written");
+        let event = workload::user_message("lie", "never written");
         let _ = stage.store.append(&workload::id("talk"), Expected::Any, &[event]);
         Ok(())
     })];

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::facts::has_event;
 use crate::random::Random;
-use crate::recording::{Recording, folder, look, record};
+use crate::recording::{Recording, examine_image, folder, record};
 use crate::vfs::disk::{Fate, Image};
 use crate::vfs::scene::Op;
 use crate::workload::{self, DATABASE, Workload};
@@ -162,7 +162,9 @@ fn cut_power(workload: &Workload, quota: usize, seed: &Seed) -> Figures {
             }
             figures.images += 1;
             for name in workload.databases {
-                if let Err(what) = check(workload, &recording, cut.point, name, look(&folder, &image, name)) {
+                if let Err(what) =
+                    check(workload, &recording, cut.point, name, examine_image(&folder, &image, name))
+                {
                     let replay =
                         format!("{}/{}/{}/{}/{}", seed.seed, workload.name, cut.point, cut.fate, cut.round);
                     if figures.kept.len() < KEPT {

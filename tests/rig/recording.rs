@@ -140,7 +140,7 @@ impl Recording {
         for point in self.commits(name) {
             disk.advance(point);
             let image = disk.image(Fate::Kept, &mut Random::new(0));
-            let facts = look(&folder, &image, name)
+            let facts = examine_image(&folder, &image, name)
                 .unwrap_or_else(|what| panic!("{name}: an undamaged file: at {point}: {what}"));
             if held.last().is_none_or(|held| held.facts != facts) {
                 held.push(Held { point, facts });
@@ -181,7 +181,7 @@ impl Recording {
 }
 
 /// Returns the content of the file `name` of an image. An error if the file is not sound.
-pub fn look(folder: &Path, image: &Image, name: &str) -> Result<String, String> {
+pub fn examine_image(folder: &Path, image: &Image, name: &str) -> Result<String, String> {
     if name != DATABASE && !image.contains_key(name) {
         return Ok(ABSENT.to_owned());
     }

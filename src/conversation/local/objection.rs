@@ -61,7 +61,7 @@ impl Conversation {
     }
 
     /// Waits until no Stop hook is being asked, for at most `patience`.
-    pub(crate) async fn objections_heard(&self, patience: Duration) {
+    pub(crate) async fn wait_for_stop_hooks(&self, patience: Duration) {
         let mut count = self.0.objections.0.subscribe();
         // The sender lives as long as the conversation does.
         let _in_time = tokio::time::timeout(patience, count.wait_for(|count| count.is_multiple_of(2))).await;

@@ -166,7 +166,7 @@ impl Copy {
                     bytes = 0;
                 }
                 bytes += stored.payload.len();
-                batch.push(NewEvent::keep(stored.payload, || id)?);
+                batch.push(NewEvent::parse_lenient(stored.payload, || id)?);
             }
             Ok(true)
         })?;

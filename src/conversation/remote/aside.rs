@@ -29,7 +29,7 @@ impl RemoteConversation {
         let body = json!({ "question": question }).to_string();
         let answer = client.post(&self.path("/ask_agent"), Some(body), SLOW).await?;
         let answer = parsed(&answer).and_then(|answer| answer.get("response")?.as_str());
-        Ok(answer.map(Cow::into_owned).ok_or_else(|| client.strange("an answer without a text"))?)
+        Ok(answer.map(Cow::into_owned).ok_or_else(|| client.invalid_answer("an answer without a text"))?)
     }
 
     /// Condenses the model's view now, whatever its length.
@@ -122,9 +122,9 @@ impl RemoteConversation {
         })?;
         let update = self.goal_ended(first).await?;
         let raw = update.raw();
-        let strange = || self.0.client.strange("a goal with an unknown status");
+        let invalid_status = || self.0.client.invalid_answer("a goal with an unknown status");
         Ok(GoalOutcome {
-            status: status(&update).ok_or_else(strange)?,
+            status: status(&update).ok_or_else(invalid_status)?,
             rounds: raw
                 .get("iteration")
                 .and_then(Raw::as_i64)

@@ -35,7 +35,9 @@ impl RemoteConversation {
         }
         self.0.client.post(&self.path("/events"), Some(body.to_string()), SLOW).await?;
         let seen = self.heard().await?;
-        Ok(seen.last_user_message.ok_or_else(|| self.0.client.strange("no message after one was sent"))?)
+        Ok(seen
+            .last_user_message
+            .ok_or_else(|| self.0.client.invalid_answer("no message after one was sent"))?)
     }
 
     /// Runs until the agent has finished or cannot continue by itself. Returns the status then. The callbacks have

@@ -154,7 +154,7 @@ fn unsupported<T>(what: &'static str) -> Result<T> {
 fn unknown_event(event: &EventId) -> impl FnOnce(RemoteError) -> ConversationError {
     let event = event.clone();
     move |error| match error {
-        RemoteError::Gone { ref detail, .. } if detail.starts_with("Unknown ") => {
+        RemoteError::NotFound { ref detail, .. } if detail.starts_with("Unknown ") => {
             ConversationError::UnknownEvent { event }
         }
         other => other.into(),

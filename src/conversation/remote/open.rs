@@ -36,7 +36,7 @@ impl Builder {
         let known = match &self.id {
             Some(id) => match client.get(&Client::path(id, "")).await {
                 Ok(info) => Some((id.clone(), info)),
-                Err(RemoteError::Gone { .. }) => None,
+                Err(RemoteError::NotFound { .. }) => None,
                 Err(error) => return Err(error.into()),
             },
             None => None,
@@ -47,7 +47,7 @@ impl Builder {
             let agent = self.agent.as_ref().ok_or(ConversationError::NoAgent)?;
             let body = self.remote_body(agent, server)?;
             let info = client.post("/api/conversations", Some(body), SLOW).await?;
-            let id = id_of(&info).ok_or_else(|| client.strange("a new conversation without an id"))?;
+            let id = id_of(&info).ok_or_else(|| client.invalid_answer("a new conversation without an id"))?;
             return RemoteConversation::follow(client, id, Cursor::default(), info, listener).await;
         };
         if let Some(given) = &self.agent {
@@ -89,7 +89,7 @@ impl RemoteConversation {
         let first = seen.wait_for(|seen| seen.snapshots > 0 || seen.lost.is_some() || seen.ended.is_some());
         let trouble = match tokio::time::timeout(CONNECT_TIMEOUT, first).await {
             Ok(Ok(seen)) => seen.ended.clone().or_else(|| seen.lost.as_ref().map(|(_, why)| why.clone())),
-            Ok(Err(_)) | Err(_) => Some(client.strange("no state on its socket")),
+            Ok(Err(_)) | Err(_) => Some(client.invalid_answer("no state on its socket")),
         };
         match trouble {
             Some(error) => Err(error.into()),

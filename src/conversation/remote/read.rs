@@ -55,7 +55,7 @@ impl RemoteConversation {
     /// [`ConversationError::Remote`](crate::conversation::ConversationError::Remote).
     pub async fn state(&self) -> Result<Json> {
         let info = self.0.client.get(&self.path("")).await?;
-        Ok(Json::parse(&info).map_err(|_| self.0.client.strange("a conversation that is not JSON"))?)
+        Ok(Json::parse(&info).map_err(|_| self.0.client.invalid_answer("a conversation that is not JSON"))?)
     }
 
     /// Returns the tokens and costs of all model calls so far.
@@ -86,7 +86,7 @@ impl RemoteConversation {
         let info = client.get(&Client::path(&self.0.id, "")).await?;
         let leaf = parsed(&info).and_then(|info| info.get("leaf_event_id")?.as_str());
         let leaf = leaf.map(|leaf| EventId::new(leaf.into_owned())).transpose();
-        let leaf = leaf.map_err(|_| client.strange("a HEAD that is not an event id"))?;
+        let leaf = leaf.map_err(|_| client.invalid_answer("a HEAD that is not an event id"))?;
         let (mut events, mut tree, mut cursor) = (Vec::new(), Tree::new(), Cursor::default());
         loop {
             let page = client.log_behind(&self.0.id, &cursor).await?;

@@ -162,7 +162,7 @@ impl RemoteConversation {
             (error, Some(event), _) => unknown_event(event)(error),
             (error, None, _) => ConversationError::from(error),
         })?;
-        let id = super::open::id_of(&info).ok_or_else(|| client.strange("a fork without an id"))?;
+        let id = super::open::id_of(&info).ok_or_else(|| client.invalid_answer("a fork without an id"))?;
         let end = client.log_end(&id).await?;
         Self::follow(client.clone(), id, end, info, Listener::default()).await
     }

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::log::payload;
 use crate::ids::Position;
 use crate::server::App;
-use crate::server::http::budget::{self, Charge, Door, Read, STEP_BYTES_MAX};
+use crate::server::http::budget::{self, Admission, Charge, Read, STEP_BYTES_MAX};
 use crate::server::http::failure::{Failure, Problem};
 use crate::server::http::request::Params;
 use crate::server::http::stream::Stream;
@@ -88,10 +88,10 @@ async fn follow(
         news.mark_unchanged();
         let from = after;
         let read = move |store: &Store, charge: &mut Charge| {
-            let mut door = Door::new(charge, STEP_BYTES_MAX, true);
+            let mut admission = Admission::new(charge, STEP_BYTES_MAX, true);
             let page =
-                store.follow(from).next_page_while(PAGE, Duration::ZERO, |bytes| door.admits(bytes))?;
-            Ok(match door.refused() {
+                store.follow(from).next_page_while(PAGE, Duration::ZERO, |bytes| admission.admits(bytes))?;
+            Ok(match admission.refused() {
                 Some(short) if page.is_empty() => Read::Short(short),
                 Some(_) | None => Read::Done(page),
             })

@@ -15,7 +15,7 @@ use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::json::Raw;
 use crate::server::App;
-use crate::server::http::budget::{self, Charge, Door, PAGE_BYTES_MAX, Read};
+use crate::server::http::budget::{self, Admission, Charge, PAGE_BYTES_MAX, Read};
 use crate::server::http::failure::{Failure, Problem};
 use crate::server::http::json::{array, held};
 use crate::server::http::request::Params;
@@ -138,9 +138,9 @@ fn read_page(
     charge: &mut Charge,
 ) -> Result<Read<String>> {
     let id = store.resolve(id)?;
-    let mut door = Door::new(charge, PAGE_BYTES_MAX, true);
-    let page = store.events_while(&id, query, limit, |bytes| door.admits(bytes))?;
-    if let (Some(short), true) = (door.refused(), page.events.is_empty()) {
+    let mut admission = Admission::new(charge, PAGE_BYTES_MAX, true);
+    let page = store.events_while(&id, query, limit, |bytes| admission.admits(bytes))?;
+    if let (Some(short), true) = (admission.refused(), page.events.is_empty()) {
         return Ok(Read::Short(short));
     }
     let next = page.next.map_or(Value::Null, |next| json!(next.0));

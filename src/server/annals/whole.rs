@@ -98,7 +98,7 @@ pub(super) async fn verify(
         }
         let last = match work.await {
             Ok(Ok(seen)) => json!({"done": shape::verification(&seen)}),
-            Ok(Err(failure)) => json!({"failed": failure.told()}),
+            Ok(Err(failure)) => json!({"failed": failure.message()}),
             Err(_) => json!({"failed": "a worker ended unexpectedly"}),
         };
         // A client that is gone needs no result.

@@ -126,7 +126,7 @@ async fn navigate(
     app.sessions().refuse_elsewhere(&id).await?;
     session.conversation.navigate_to(target.as_ref()).await?;
     let stored = app.ask(move |store| Stored::read(store, &id)).await?;
-    Ok(Json(stored.info(Skills::Hidden, Runtime::Untold)))
+    Ok(Json(stored.info(Skills::Hidden, Runtime::Omitted)))
 }
 
 async fn final_response(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {

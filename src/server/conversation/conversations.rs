@@ -64,7 +64,7 @@ async fn one(
     params: Params,
 ) -> Result<Json<Value>, Failure> {
     let skills = skills(&params)?;
-    Ok(Json(settled(&app, &id).await?.info(skills, Runtime::Told)))
+    Ok(Json(settled(&app, &id).await?.info(skills, Runtime::Included)))
 }
 
 /// Returns the conversation as it is stored. If it has finished but a Stop hook may still object, waits a while for the
@@ -87,7 +87,7 @@ async fn settled(app: &App, id: &ConversationId) -> Result<Stored, Failure> {
             stored.row.status = ExecutionStatus::Running.as_str().to_owned();
             return Ok(stored);
         }
-        session.conversation.objections_heard(left).await;
+        session.conversation.wait_for_stop_hooks(left).await;
     }
 }
 
@@ -118,8 +118,10 @@ async fn search(State(app): State<Arc<App>>, params: Params) -> Result<Json<Valu
         let more = limit + 1 - rows.len();
         rows.extend(store.conversations(&filter, order, after.as_ref(), more)?.conversations);
         let next = if rows.len() > limit { rows.pop() } else { None };
-        let items: crate::Result<Vec<Value>> =
-            rows.into_iter().map(|row| Ok(Stored::of_row(store, row)?.info(skills, Runtime::Told))).collect();
+        let items: crate::Result<Vec<Value>> = rows
+            .into_iter()
+            .map(|row| Ok(Stored::of_row(store, row)?.info(skills, Runtime::Included)))
+            .collect();
         Ok(json!({"items": items?, "next_page_id": next.map(|row| row.id.folder_name())}))
     });
     Ok(Json(page.await?))
@@ -152,7 +154,7 @@ async fn batch(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value
     }
     let found = app.ask(move |store| {
         let one = |id: &ConversationId| match Stored::read(store, id) {
-            Ok(stored) => Ok(stored.info(skills, Runtime::Told)),
+            Ok(stored) => Ok(stored.info(skills, Runtime::Included)),
             Err(crate::Error::UnknownConversation { .. }) => Ok(Value::Null),
             Err(error) => Err(error),
         };
@@ -286,5 +288,5 @@ pub(super) async fn made(
 ) -> Result<Response, Failure> {
     let id = id.clone();
     let stored = app.ask(move |store: &Store| Stored::read(store, &id)).await?;
-    Ok((status, Json(stored.info(skills, Runtime::Untold))).into_response())
+    Ok((status, Json(stored.info(skills, Runtime::Omitted))).into_response())
 }

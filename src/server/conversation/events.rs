@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::event::{Content, Event, Given};
 use crate::ids::{ConversationId, EventId};
 use crate::server::App;
-use crate::server::http::budget::{self, Charge, Door, PAGE_BYTES_MAX, Read};
+use crate::server::http::budget::{self, Admission, Charge, PAGE_BYTES_MAX, Read};
 use crate::server::http::failure::{Failure, Problem, success};
 use crate::server::http::json::{array, held, text};
 use crate::server::http::message;
@@ -88,9 +88,10 @@ impl Wanted {
         let (mut query, mut found, mut bytes) = (self.query.clone(), Vec::new(), 0);
         loop {
             let step = if self.body.is_some() { SCAN_EVENTS } else { limit - found.len() };
-            let mut door = Door::new(charge, PAGE_BYTES_MAX.saturating_sub(bytes), found.is_empty());
-            let page = store.events_while(conversation, &query, step, |bytes| door.admits(bytes))?;
-            let is_full = match door.refused() {
+            let mut admission =
+                Admission::new(charge, PAGE_BYTES_MAX.saturating_sub(bytes), found.is_empty());
+            let page = store.events_while(conversation, &query, step, |bytes| admission.admits(bytes))?;
+            let is_full = match admission.refused() {
                 Some(short) if page.events.is_empty() && found.is_empty() => return Ok(Read::Short(short)),
                 refused => refused.is_some() && page.events.is_empty(),
             };
@@ -285,11 +286,11 @@ async fn several(app: Arc<App>, id: &ConversationId, ids: Vec<String>) -> Result
         // If there are no ids, only this checks that the conversation exists.
         store.conversation(&conversation)?;
         let mut texts: Vec<String> = Vec::with_capacity(all.len());
-        let mut door = Door::new(charge, PAGE_BYTES_MAX, true);
+        let mut admission = Admission::new(charge, PAGE_BYTES_MAX, true);
         for id in &all {
             let text = read(store, &conversation, id)?.unwrap_or_else(|| "null".to_owned());
-            if !door.admits(text.len()) {
-                return match door.refused() {
+            if !admission.admits(text.len()) {
+                return match admission.refused() {
                     Some(short) if texts.is_empty() => Ok(Read::Short(short)),
                     // The events are too large together: each is sent as soon as it is read.
                     Some(_) | None => Ok(Read::Done(None)),

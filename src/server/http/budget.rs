@@ -244,14 +244,14 @@ pub(in crate::server) async fn within<T: Send + 'static>(
 
 /// Admits events to a page as long as the charge and the page have room for them. The first event needs room only in
 /// the charge.
-pub(in crate::server) struct Door<'a> {
+pub(in crate::server) struct Admission<'a> {
     charge: &'a mut Charge,
     room: usize,
     is_first: bool,
     refused: Option<usize>,
 }
 
-impl<'a> Door<'a> {
+impl<'a> Admission<'a> {
     /// Makes the admission to a page of `room` bytes. `is_first` is false if the page has events already.
     pub fn new(charge: &'a mut Charge, room: usize, is_first: bool) -> Self {
         Self { charge, room, is_first, refused: None }
@@ -328,11 +328,14 @@ mod tests {
     fn the_first_event_needs_no_room_in_the_page_and_the_next_does() {
         let budget = Budget::new(8 * MIB);
         let mut charge = budget.free();
-        let mut door = Door::new(&mut charge, MIB, true);
-        assert!(door.admits(2 * MIB) && !door.admits(1));
-        assert_eq!(door.refused(), Some(COPIES));
+        let mut admission = Admission::new(&mut charge, MIB, true);
+        assert!(admission.admits(2 * MIB) && !admission.admits(1));
+        assert_eq!(admission.refused(), Some(COPIES));
         let mut charge = budget.free();
-        let mut door = Door::new(&mut charge, 100 * MIB, false);
-        assert!(door.admits(2 * MIB) && !door.admits(3 * MIB), "the page has room, the budget has not");
+        let mut admission = Admission::new(&mut charge, 100 * MIB, false);
+        assert!(
+            admission.admits(2 * MIB) && !admission.admits(3 * MIB),
+            "the page has room, the budget has not"
+        );
     }
 }

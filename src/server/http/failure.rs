@@ -106,7 +106,7 @@ impl Failure {
     }
 
     /// Returns the reason as one text.
-    pub fn told(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
             Self::Refused(_, text) | Self::Later(text) | Self::Internal(text) => text.clone(),
             Self::Launch(detail) => detail["message"].as_str().unwrap_or_default().to_owned(),

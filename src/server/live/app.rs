@@ -171,14 +171,14 @@ impl App {
         let known = id.clone();
         // If the conversation was deleted meanwhile, its deletion was announced.
         if let Ok(stored) = self.ask(move |store| Stored::read(store, &known)).await {
-            self.webhooks.announce(&stored.info(Skills::Hidden, Runtime::Untold));
+            self.webhooks.announce(&stored.info(Skills::Hidden, Runtime::Omitted));
         }
     }
 
     /// Notifies the webhooks that a conversation is about to be deleted.
     pub(in crate::server) fn announce_deletion(&self, stored: &Stored) {
         if !self.webhooks.is_empty() {
-            let mut info = stored.info(Skills::Hidden, Runtime::Untold);
+            let mut info = stored.info(Skills::Hidden, Runtime::Omitted);
             info["execution_status"] = ExecutionStatus::Deleting.as_str().into();
             self.webhooks.announce(&info);
         }

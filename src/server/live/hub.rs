@@ -5,8 +5,9 @@
 //! in the log (snapshots, pieces of replies) are [`published`](Hub::publish) behind an event: no subscriber receives
 //! them before that event. A subscriber that is too far behind is disconnected and must start again.
 //!
-//! The frames that wait for subscribers are bounded in bytes, over all subscribers: the oldest are dropped ([`Heard`]).
-//! A dropped event can be read from the log instead. A subscriber that misses any other frame was too far behind.
+//! The frames that wait for subscribers ([`QueuedFrame`]) are bounded in bytes, over all subscribers: the oldest are
+//! dropped. A dropped event can be read from the log instead. A subscriber that misses any other frame was too far
+//! behind.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,19 +59,19 @@ pub(in crate::server) enum Frame {
     Transient(Utf8Bytes),
     /// A piece of a reply that is being generated.
     Piece(Arc<Piece>),
-    /// A marker that is not sent. It rings when the last subscriber has dropped it.
-    Bell(Arc<Bell>),
+    /// A marker that is not sent. It reports its delivery when the last subscriber has dropped it.
+    DeliveryMarker(Arc<DeliveryMarker>),
 }
 
-/// Rings when all subscribers have dropped it. All frames before it have been sent then.
+/// Reports its delivery when all subscribers have dropped it. All frames before it have been sent then.
 #[derive(Debug)]
-pub(in crate::server) struct Bell {
+pub(in crate::server) struct DeliveryMarker {
     delivered: Option<oneshot::Sender<()>>,
-    /// Whether a subscriber is late. Reset when the bell rings.
+    /// Whether a subscriber is late. Reset when the marker is dropped.
     late: Arc<AtomicBool>,
 }
 
-impl Drop for Bell {
+impl Drop for DeliveryMarker {
     fn drop(&mut self) {
         self.late.store(false, Ordering::Relaxed);
         if let Some(delivered) = self.delivered.take() {
@@ -84,7 +85,7 @@ impl Frame {
         match self {
             Self::Durable { text, .. } | Self::Transient(text) => text.len(),
             Self::Piece(piece) => piece.session.len() + piece.event.as_ref().map_or(0, |event| event.len()),
-            Self::Bell(_) => 0,
+            Self::DeliveryMarker(_) => 0,
         }
     }
 }
@@ -113,7 +114,7 @@ pub(in crate::server) enum Step {
 
 /// A frame that waits for its subscribers. It may be dropped before all of them have received it.
 #[derive(Debug)]
-pub(in crate::server) struct Heard {
+pub(in crate::server) struct QueuedFrame {
     /// The sequence if the frame is an event of the log. The event can be read there.
     pub sequence: Option<Sequence>,
     /// The size of the frame.
@@ -123,11 +124,11 @@ pub(in crate::server) struct Heard {
     waiting: Arc<AtomicUsize>,
 }
 
-impl Heard {
+impl QueuedFrame {
     fn new(frame: Frame, waiting: &Arc<AtomicUsize>) -> Self {
         let sequence = match &frame {
             Frame::Durable { sequence, .. } => Some(*sequence),
-            Frame::Transient(_) | Frame::Piece(_) | Frame::Bell(_) => None,
+            Frame::Transient(_) | Frame::Piece(_) | Frame::DeliveryMarker(_) => None,
         };
         let bytes = frame.bytes();
         waiting.fetch_add(bytes, Ordering::Relaxed);
@@ -150,7 +151,7 @@ impl Heard {
     }
 }
 
-impl Drop for Heard {
+impl Drop for QueuedFrame {
     fn drop(&mut self) {
         self.release();
     }
@@ -159,7 +160,7 @@ impl Drop for Heard {
 /// The frames that wait for subscribers, the oldest first.
 #[derive(Default)]
 struct Backlog {
-    frames: VecDeque<Weak<Heard>>,
+    frames: VecDeque<Weak<QueuedFrame>>,
     /// The number of bytes of the waiting frames.
     bytes: Arc<AtomicUsize>,
     /// The number of frames above which delivered frames are removed.
@@ -168,9 +169,9 @@ struct Backlog {
 
 impl Backlog {
     /// Adds a frame. Drops the oldest frames if there are too many bytes.
-    fn add(&mut self, frame: Frame) -> Arc<Heard> {
-        let heard = Arc::new(Heard::new(frame, &self.bytes));
-        self.frames.push_back(Arc::downgrade(&heard));
+    fn add(&mut self, frame: Frame) -> Arc<QueuedFrame> {
+        let queued = Arc::new(QueuedFrame::new(frame, &self.bytes));
+        self.frames.push_back(Arc::downgrade(&queued));
         while self.bytes.load(Ordering::Relaxed) > BACKLOG_BYTES_MAX {
             let Some(oldest) = self.frames.pop_front() else { break };
             if let Some(oldest) = oldest.upgrade() {
@@ -181,7 +182,7 @@ impl Backlog {
             self.frames.retain(|frame| frame.strong_count() > 0);
             self.prune_at = self.frames.len() * 2;
         }
-        heard
+        queued
     }
 }
 
@@ -206,7 +207,7 @@ struct Topic {
     next: u64,
     /// Frames that wait for events: the number of events that must come first, and the frame.
     waiting: Vec<(u64, Frame)>,
-    listeners: broadcast::Sender<Arc<Heard>>,
+    listeners: broadcast::Sender<Arc<QueuedFrame>>,
     /// Whether a subscriber was too late and has not caught up since.
     late: Arc<AtomicBool>,
 }
@@ -259,11 +260,11 @@ impl Hub {
     ///
     /// # Errors
     /// [`Error::UnknownConversation`] if there is no such conversation.
-    pub fn listen(
+    pub fn subscribe(
         &self,
         store: &Store,
         conversation: &ConversationId,
-    ) -> Result<(broadcast::Receiver<Arc<Heard>>, u64), Error> {
+    ) -> Result<(broadcast::Receiver<Arc<QueuedFrame>>, u64), Error> {
         // No event is delivered while the lock is held. Events from `length` on will still reach this subscriber.
         let mut topics = self.topics();
         let length = store.conversation(conversation)?.event_count;
@@ -302,13 +303,13 @@ impl Hub {
 
     /// Waits until the subscribers of a conversation have been sent its first `after` events, and all frames that were
     /// published before. Waits for at most one second, and for at most 100 ms if a subscriber is already late.
-    pub async fn heard(&self, conversation: &ConversationId, after: u64) {
+    pub async fn wait_until_delivered(&self, conversation: &ConversationId, after: u64) {
         let (done, delivered) = oneshot::channel();
         let late = match self.topics().get_mut(conversation) {
             Some(topic) => {
                 let late = Arc::clone(&topic.late);
-                let bell = Bell { delivered: Some(done), late: Arc::clone(&late) };
-                let frame = Frame::Bell(Arc::new(bell));
+                let marker = DeliveryMarker { delivered: Some(done), late: Arc::clone(&late) };
+                let frame = Frame::DeliveryMarker(Arc::new(marker));
                 if topic.next < after {
                     topic.waiting.push((after, frame));
                 } else {
@@ -411,9 +412,9 @@ impl Hub {
         if topic.listeners.receiver_count() == 0 {
             return;
         }
-        if let Frame::Bell(_) = frame {
-            // A bell has no bytes, and it must not be dropped before the subscribers have received it.
-            let _no_subscribers = topic.listeners.send(Arc::new(Heard::new(frame, &Arc::default())));
+        if let Frame::DeliveryMarker(_) = frame {
+            // A marker has no bytes, and it must not be dropped before the subscribers have received it.
+            let _no_subscribers = topic.listeners.send(Arc::new(QueuedFrame::new(frame, &Arc::default())));
         } else {
             let mut backlog = self.0.backlog.lock().unwrap_or_else(PoisonError::into_inner);
             let _no_subscribers = topic.listeners.send(backlog.add(frame));
@@ -434,8 +435,8 @@ mod tests {
         let mut backlog = Backlog::default();
         let text = Utf8Bytes::from("x".repeat(10 << 20));
         let frame = |sequence| Frame::Durable { sequence: Sequence(sequence), text: text.clone() };
-        let waiting: Vec<Arc<Heard>> = (0..5).map(|n| backlog.add(frame(n))).collect();
-        let kept: Vec<bool> = waiting.iter().map(|heard| heard.frame().is_some()).collect();
+        let waiting: Vec<Arc<QueuedFrame>> = (0..5).map(|n| backlog.add(frame(n))).collect();
+        let kept: Vec<bool> = waiting.iter().map(|queued| queued.frame().is_some()).collect();
         assert_eq!(kept, [false, false, true, true, true]);
         assert_eq!(waiting[0].sequence, Some(Sequence(0)));
         drop(waiting);

@@ -215,15 +215,15 @@ impl Stored {
 /// Whether the object contains the status of the conversation's runtime. Answers to its creation do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum Runtime {
-    Told,
-    Untold,
+    Included,
+    Omitted,
 }
 
 impl Runtime {
     fn to_json(self) -> Value {
         match self {
-            Self::Told => available(),
-            Self::Untold => Value::Null,
+            Self::Included => available(),
+            Self::Omitted => Value::Null,
         }
     }
 }

@@ -8,7 +8,7 @@
 
 mod app;
 pub(super) mod bash;
-pub(super) mod heard;
+pub(super) mod delivery;
 pub(super) mod hub;
 pub(super) mod info;
 pub(super) mod keep;

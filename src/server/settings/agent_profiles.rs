@@ -114,7 +114,7 @@ fn read(name: &str, mut profile: Map<String, Value>) -> Result<Value, Failure> {
     raise(&mut profile)?;
     let mut profile = Value::Object(profile);
     check(&mut profile)
-        .map_err(|error| Failure::bad(format!("Failed to load profile `{name}`: {}", error.told())))?;
+        .map_err(|error| Failure::bad(format!("Failed to load profile `{name}`: {}", error.message())))?;
     Ok(profile)
 }
 
@@ -458,7 +458,7 @@ async fn previewed(app: &Arc<App>, profile: &Value) -> Result<Value, Failure> {
                 (!is_program && detail["dangling_llm_profile_ref"].is_null()).into();
             preview["dangling_mcp_server_refs"] = detail["dangling_mcp_server_refs"].clone();
         }
-        Err(other) => errors.push(format!("Failed to build agent settings: {}", other.told())),
+        Err(other) => errors.push(format!("Failed to build agent settings: {}", other.message())),
     }
     preview["errors"] = json!(errors);
     Ok(preview)

@@ -237,7 +237,7 @@ mod tests {
         }
         assert_eq!(named.names().unwrap().len(), OBJECTS_MAX);
         fs::write(named.path("last"), "{}").unwrap();
-        let told = named.names().unwrap_err().told();
+        let told = named.names().unwrap_err().message();
         assert!(told.ends_with("has too many files to be listed: at most 1000 objects are"), "{told}");
         assert!(named.all().is_err() && named.is_full(50).unwrap());
         // One that is named is still found and can be removed.

@@ -48,7 +48,7 @@ pub(super) enum Caller {
 ///
 /// # Errors
 /// 503 if the maximum number of sockets is open.
-pub(super) fn seat(app: &App) -> Result<OwnedSemaphorePermit, Failure> {
+pub(super) fn reserve_socket(app: &App) -> Result<OwnedSemaphorePermit, Failure> {
     app.socket_seat()
         .ok_or_else(|| Failure::Refused(StatusCode::SERVICE_UNAVAILABLE, "Too many sockets".to_owned()))
 }
@@ -70,7 +70,7 @@ pub(super) fn frame_bytes_max(caller: &Caller) -> usize {
 ///
 /// # Errors
 /// 403 if the key is wrong: the handshake is rejected.
-pub(super) fn knock(
+pub(super) fn check_key(
     app: &App,
     params: &Params,
     headers: &HeaderMap,
@@ -87,7 +87,7 @@ pub(super) fn knock(
 }
 
 /// Authorizes a caller. An unknown caller must send a key first. `None` if it does not; the socket is closed then.
-pub(super) async fn enter(app: &App, caller: Caller, socket: &mut Socket) -> Option<()> {
+pub(super) async fn authorize(app: &App, caller: Caller, socket: &mut Socket) -> Option<()> {
     let gate = match caller {
         Caller::Known => return Some(()),
         Caller::Unknown(gate) => gate,

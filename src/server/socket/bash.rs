@@ -32,22 +32,22 @@ pub(super) async fn open(
     gate: Option<Extension<Gate>>,
     upgrade: Upgrade,
 ) -> Result<Response, Failure> {
-    let caller = admission::knock(&app, &params, &headers, gate)?;
+    let caller = admission::check_key(&app, &params, &headers, gate)?;
     let forbidden = |_| Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let resends = match params.get("resend_mode") {
         Some("all") => true,
         Some(_) => false,
         None => params.flag("resend_all").map_err(forbidden)?,
     };
-    let (frame_bytes_max, seat) = (admission::frame_bytes_max(&caller), admission::seat(&app)?);
+    let (frame_bytes_max, permit) = (admission::frame_bytes_max(&caller), admission::reserve_socket(&app)?);
     Ok(upgrade.serve(frame_bytes_max, move |socket| async move {
-        let _seat = seat;
+        let _permit = permit;
         serve(app, caller, resends, socket).await;
     }))
 }
 
 async fn serve(app: Arc<App>, caller: Caller, resends: bool, mut socket: Socket) {
-    if admission::enter(&app, caller, &mut socket).await.is_none() {
+    if admission::authorize(&app, caller, &mut socket).await.is_none() {
         return;
     }
     let history = app.bash.whole();
@@ -116,7 +116,7 @@ async fn run(app: &App, text: &str) -> Result<(), (&'static str, String)> {
     let members = value.as_object().ok_or(("ValidationError", "a command is an object".to_owned()))?;
     match bash::begin(app, &Scope::whole(), members).await {
         Ok(_) => Ok(()),
-        Err(failure) => Err(("ValidationError", failure.told())),
+        Err(failure) => Err(("ValidationError", failure.message())),
     }
 }
 

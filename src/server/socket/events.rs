@@ -52,13 +52,13 @@ pub(super) async fn open(
     gate: Option<Extension<Gate>>,
     upgrade: Upgrade,
 ) -> Result<Response, Failure> {
-    let caller = admission::knock(&app, &params, &headers, gate)?;
+    let caller = admission::check_key(&app, &params, &headers, gate)?;
     let forbidden = |_| Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let PathId(id) = id.map_err(forbidden)?;
     let resend = Resend::of(&params)?;
-    let (frame_bytes_max, seat) = (admission::frame_bytes_max(&caller), admission::seat(&app)?);
+    let (frame_bytes_max, permit) = (admission::frame_bytes_max(&caller), admission::reserve_socket(&app)?);
     Ok(upgrade.serve(frame_bytes_max, move |socket| async move {
-        let _seat = seat;
+        let _permit = permit;
         serve(app, id, caller, resend, socket).await;
     }))
 }

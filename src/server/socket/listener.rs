@@ -14,7 +14,7 @@ use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
 use crate::server::http::failure::Failure;
 use crate::server::http::message;
-use crate::server::live::hub::{Frame, Heard, Piece};
+use crate::server::live::hub::{Frame, Piece, QueuedFrame};
 use crate::server::live::session::Busy;
 use crate::store::EventQuery;
 
@@ -41,7 +41,7 @@ pub(super) struct Listener<W> {
     pub wording: W,
     /// The first sequence that has not been sent.
     pub next: u64,
-    frames: Receiver<Arc<Heard>>,
+    frames: Receiver<Arc<QueuedFrame>>,
 }
 
 impl<W: Wording> Listener<W> {
@@ -54,13 +54,13 @@ impl<W: Wording> Listener<W> {
         mut socket: Socket,
         wording: W,
     ) -> Option<Self> {
-        admission::enter(&app, caller, &mut socket).await?;
+        admission::authorize(&app, caller, &mut socket).await?;
         if !admission::has_room(&app, &id) {
             socket.close(OVERLOADED, "Too many connections for this conversation").await;
             return None;
         }
         let (hub, known) = (app.hub().clone(), id.clone());
-        let Ok((frames, next)) = app.ask(move |store| hub.listen(store, &known)).await else {
+        let Ok((frames, next)) = app.ask(move |store| hub.subscribe(store, &known)).await else {
             socket.close(UNKNOWN, "Conversation not found").await;
             return None;
         };
@@ -108,7 +108,7 @@ impl<W: Wording> Listener<W> {
                     return None;
                 }
                 frame = self.frames.recv() => match frame {
-                    Ok(heard) => self.send(heard).await?,
+                    Ok(queued) => self.send(queued).await?,
                     Err(RecvError::Lagged(_)) => return self.close_slow().await,
                     Err(RecvError::Closed) => return None,
                 },
@@ -125,14 +125,14 @@ impl<W: Wording> Listener<W> {
         }
     }
 
-    async fn send(&mut self, heard: Arc<Heard>) -> Option<()> {
-        if heard.sequence.is_some_and(|sequence| sequence.0 < self.next) {
+    async fn send(&mut self, queued: Arc<QueuedFrame>) -> Option<()> {
+        if queued.sequence.is_some_and(|sequence| sequence.0 < self.next) {
             return Some(());
         }
-        let charge = self.app.budgets().listeners.take(heard.bytes).await;
+        let charge = self.app.budgets().listeners.take(queued.bytes).await;
         let Ok(charge) = charge else { return self.close_slow().await };
-        let (sequence, frame) = (heard.sequence, heard.frame());
-        drop(heard);
+        let (sequence, frame) = (queued.sequence, queued.frame());
+        drop(queued);
         match (frame, sequence) {
             (Some(Frame::Durable { sequence, text }), _) => {
                 self.next = sequence.0 + 1;
@@ -140,8 +140,8 @@ impl<W: Wording> Listener<W> {
             }
             (Some(Frame::Transient(text)), _) => self.wording.transient(&mut self.socket, text).await,
             (Some(Frame::Piece(piece)), _) => self.wording.piece(&mut self.socket, &piece, self.next).await,
-            (Some(Frame::Bell(bell)), _) => {
-                drop(bell);
+            (Some(Frame::DeliveryMarker(marker)), _) => {
+                drop(marker);
                 Some(())
             }
             (None, Some(sequence)) => {
@@ -174,9 +174,9 @@ async fn receive(app: &Arc<App>, id: &ConversationId, text: &str) -> Result<(), 
     let invalid = |failure: Failure| match &failure {
         Failure::Refused(StatusCode::NOT_FOUND, _) => ("ValueError", "inactive_service".to_owned()),
         Failure::Refused(..) | Failure::Later(_) | Failure::Launch(_) | Failure::Internal(_) => {
-            ("ValueError", failure.told())
+            ("ValueError", failure.message())
         }
-        Failure::Schema(_) => ("ValidationError", failure.told()),
+        Failure::Schema(_) => ("ValidationError", failure.message()),
     };
     if value.get("role").is_none() {
         return Err(("ValidationError", "role: Field required".to_owned()));

@@ -4,7 +4,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
-use crate::server::http::budget::{self, Charge, Door, Read, STEP_BYTES_MAX};
+use crate::server::http::budget::{self, Admission, Charge, Read, STEP_BYTES_MAX};
 use crate::server::http::failure::Failure;
 use crate::server::live::wire::{self, Nulls, provenance};
 use crate::store::{EventQuery, Store};
@@ -29,9 +29,9 @@ impl Past {
     pub async fn read(app: &App, id: &ConversationId, query: EventQuery) -> Result<Self, Failure> {
         let id = id.clone();
         let read = move |store: &Store, charge: &mut Charge| {
-            let mut door = Door::new(charge, STEP_BYTES_MAX, true);
-            let page = store.events_while(&id, &query, PAGE, |bytes| door.admits(bytes))?;
-            if let (Some(short), true) = (door.refused(), page.events.is_empty()) {
+            let mut admission = Admission::new(charge, STEP_BYTES_MAX, true);
+            let page = store.events_while(&id, &query, PAGE, |bytes| admission.admits(bytes))?;
+            if let (Some(short), true) = (admission.refused(), page.events.is_empty()) {
                 return Ok(Read::Short(short));
             }
             let provenance = provenance(store, &id)?;

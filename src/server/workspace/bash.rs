@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::scope::Scope;
 use crate::ids::Timestamp;
 use crate::server::App;
-use crate::server::http::budget::{Door, PAGE_BYTES_MAX};
+use crate::server::http::budget::{Admission, PAGE_BYTES_MAX};
 use crate::server::http::failure::{Failure, Problem, success};
 use crate::server::http::json::{array, held};
 use crate::server::http::request::{self, Params, Steps};
@@ -103,9 +103,9 @@ async fn search(State(app): State<Arc<App>>, scope: Scope, params: Params) -> Re
     let history = scope.history(&app);
     let mut charge = budget.free();
     let (items, next) = loop {
-        let mut door = Door::new(&mut charge, PAGE_BYTES_MAX, true);
-        let page = history.page(&wanted, first, limit, |bytes| door.admits(bytes));
-        match door.refused() {
+        let mut admission = Admission::new(&mut charge, PAGE_BYTES_MAX, true);
+        let page = history.page(&wanted, first, limit, |bytes| admission.admits(bytes));
+        match admission.refused() {
             // The budget has no room even for the first event: wait for room.
             Some(short) if page.0.is_empty() => {
                 drop(charge);

@@ -9,7 +9,7 @@ use super::projection::{Description, PROJECTIONS};
 use super::schema;
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::options::Actor;
 use crate::store::table::change;
 

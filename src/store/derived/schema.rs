@@ -15,7 +15,7 @@ use super::projection::{Description, PROJECTIONS};
 use super::{migration, projection};
 use crate::chain::Digest;
 use crate::error::Result;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 mod mend;
 mod older;

@@ -5,12 +5,12 @@ use rusqlite::{Connection, ffi};
 use crate::error::{Error, Result};
 
 /// Adds to an engine error what was being done.
-pub(in crate::store) trait Doing<T> {
+pub(in crate::store) trait WhileDoing<T> {
     /// Turns an engine error into an [`Error`]. `doing` completes "while …".
     fn doing(self, doing: &'static str) -> Result<T>;
 }
 
-impl<T> Doing<T> for rusqlite::Result<T> {
+impl<T> WhileDoing<T> for rusqlite::Result<T> {
     fn doing(self, doing: &'static str) -> Result<T> {
         self.map_err(|error| translate(error, doing))
     }

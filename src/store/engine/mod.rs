@@ -10,6 +10,6 @@ pub(super) mod trace;
 pub(super) mod transaction;
 
 pub(super) use error::{
-    Doing, Stop, corrupt, damage, is_busy, is_damage, is_fatal, is_known_id, memory_bytes, place, stop,
+    Stop, WhileDoing, corrupt, damage, is_busy, is_damage, is_fatal, is_known_id, memory_bytes, place, stop,
     translate,
 };

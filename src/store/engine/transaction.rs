@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::{Doing as _, is_busy};
+use super::{WhileDoing as _, is_busy};
 use crate::error::{Error, Result};
 
 thread_local! {

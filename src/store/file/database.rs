@@ -12,7 +12,7 @@ use super::place::{self, Place};
 use crate::error::{Error, Result};
 use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, set_up};
 use crate::store::derived::schema;
-use crate::store::engine::{Doing as _, heap, transaction, translate};
+use crate::store::engine::{WhileDoing as _, heap, transaction, translate};
 use crate::store::options::{Actor, Durability, Options};
 use crate::store::table::log;
 

@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// The number of signals so far. A waiter compares it with the number from before it last read the log.
-pub(in crate::store) type Rings = u64;
+pub(in crate::store) type Notifications = u64;
 
 #[derive(Default)]
 pub(in crate::store) struct Signal {
@@ -18,7 +18,7 @@ pub(in crate::store) struct Signal {
 
 #[derive(Default)]
 struct State {
-    rings: Rings,
+    notifications: Notifications,
     closed: bool,
     /// The number of waiting threads. If it is 0, the system call of a notification is saved.
     waiting: usize,
@@ -51,14 +51,14 @@ impl Signal {
     }
 
     /// Returns the number of signals so far.
-    pub(in crate::store) fn rings(&self) -> Rings {
-        self.state().rings
+    pub(in crate::store) fn notifications(&self) -> Notifications {
+        self.state().notifications
     }
 
     /// Sends a signal: wakes all waiting threads.
-    pub(in crate::store) fn ring(&self) {
+    pub(in crate::store) fn notify(&self) {
         let mut state = self.state();
-        state.rings += 1;
+        state.notifications += 1;
         if state.waiting > 0 {
             self.signaled.notify_all();
         }
@@ -76,9 +76,14 @@ impl Signal {
     /// Ready once there are more signals than `seen`. Until then `waker` is kept under the future's number, which the
     /// first call sets.
     #[cfg(feature = "aio")]
-    pub(in crate::store) fn poll(&self, seen: Rings, number: &mut Option<u64>, waker: &Waker) -> Poll<()> {
+    pub(in crate::store) fn poll(
+        &self,
+        seen: Notifications,
+        number: &mut Option<u64>,
+        waker: &Waker,
+    ) -> Poll<()> {
         let mut state = self.state();
-        if state.rings != seen || state.closed {
+        if state.notifications != seen || state.closed {
             return Poll::Ready(());
         }
         let number = *number.get_or_insert_with(|| {
@@ -112,9 +117,9 @@ impl Signal {
 
     /// Waits until there are more signals than `seen`, the store closes, or `deadline` passes, if given. Returns the
     /// number of signals so far.
-    pub(in crate::store) fn wait(&self, seen: Rings, deadline: Option<Instant>) -> Rings {
+    pub(in crate::store) fn wait(&self, seen: Notifications, deadline: Option<Instant>) -> Notifications {
         let mut state = self.state();
-        while state.rings == seen && !state.closed {
+        while state.notifications == seen && !state.closed {
             let left =
                 deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
@@ -124,6 +129,6 @@ impl Signal {
             state = self.signaled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
             state.waiting -= 1;
         }
-        state.rings
+        state.notifications
     }
 }

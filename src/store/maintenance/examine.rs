@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
-use crate::store::engine::{self, Doing as _};
+use crate::store::engine::{self, WhileDoing as _};
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue;
 

@@ -364,7 +364,8 @@ impl<'a> Work<'a> {
 
 /// Returns the start of a user message, in one line. `None` if the payload is not a user message.
 fn first_message(id: &str, payload: &str) -> Option<String> {
-    let event = NewEvent::keep(payload, || EventId::new(id).unwrap_or_else(|_| EventId::mint())).ok()?;
+    let event =
+        NewEvent::parse_lenient(payload, || EventId::new(id).unwrap_or_else(|_| EventId::mint())).ok()?;
     let is_spoken = Effect::of(event.envelope(), event.payload()) == Effect::Spoken;
     is_spoken.then(|| catalogue::first_message(event.envelope(), event.payload())).flatten()
 }

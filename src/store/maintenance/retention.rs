@@ -12,7 +12,7 @@ use super::delete::take_out;
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::Retention;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::options::PAGE_MAX;
 use crate::store::read::list::{ConversationFilter, Order};
 use crate::store::table::admin::{self, ActKind, NewAct};

@@ -9,7 +9,7 @@ use crate::ids::{ConversationId, Sequence};
 use crate::redact::finder::VALUE_BYTES_MIN;
 use crate::redact::{self, Finder, Spot, Wanted};
 use crate::store::Retention;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::kept::{Kept, Part};
 use crate::store::table::{attachment, base_state, catalogue, log, origin};
 

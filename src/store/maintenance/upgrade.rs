@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::backup::{self, write_beside};
 use crate::error::{Error, Result};
 use crate::store::derived::migration::{self, SCHEMA_VERSION};
-use crate::store::engine::{self, Doing as _};
+use crate::store::engine::{self, WhileDoing as _};
 use crate::store::file::database;
 use crate::store::file::place::Place;
 use crate::store::options::Options;

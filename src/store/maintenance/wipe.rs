@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::store::derived::projection::search;
 use crate::store::engine::transaction::{self, Write};
-use crate::store::engine::{Doing as _, is_busy};
+use crate::store::engine::{WhileDoing as _, is_busy};
 use crate::store::file::database;
 use crate::store::file::place::{self, Place};
 use crate::store::table::admin::{self, ActKind, NewAct};
@@ -52,7 +52,7 @@ impl Store {
             set_overwriting(db, database::OVERWRITING)?;
             done
         });
-        self.0.signal.ring();
+        self.0.signal.notify();
         done
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::store::Store;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::catalogue;
 
 /// The stored size of a payload. It is computed without reading the payload, like its full size in `BYTES`.

@@ -11,7 +11,7 @@ use crate::ids::{ConversationId, Position};
 use crate::json::Object;
 use crate::store::Store;
 use crate::store::derived::projection::correlations;
-use crate::store::engine::{self, Doing as _};
+use crate::store::engine::{self, WhileDoing as _};
 use crate::store::options::PAGE_MAX;
 use crate::store::table::archive::Payloads;
 use crate::store::table::copied;

@@ -13,7 +13,7 @@ use crate::event::kind;
 use crate::ids::{ConversationId, EventId, Position, Sequence};
 use crate::store::Store;
 use crate::store::engine::trace::Span;
-use crate::store::engine::{self, Doing as _};
+use crate::store::engine::{self, WhileDoing as _};
 use crate::store::options::PAGE_MAX;
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue;

@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Sequence};
 use crate::store::Store;
 use crate::store::engine::trace::Span;
-use crate::store::engine::{self, Doing as _};
+use crate::store::engine::{self, WhileDoing as _};
 use crate::store::file::place::Place;
-use crate::store::file::signal::{Rings, Signal};
+use crate::store::file::signal::{Notifications, Signal};
 use crate::store::options::PAGE_MAX;
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue;
@@ -137,11 +137,11 @@ impl Store {
         let deadline = Instant::now().checked_add(timeout); // `None`: no deadline
         loop {
             // The counter is read before the log: a commit between the two then ends the wait at once.
-            let seen = self.0.signal.rings();
+            let seen = self.0.signal.notifications();
             if self.last_position()? > after {
                 return Ok(true);
             }
-            if !self.wait_for_ring(seen, deadline)? {
+            if !self.wait_for_notification(seen, deadline)? {
                 return Ok(false);
             }
         }
@@ -149,7 +149,7 @@ impl Store {
 
     /// Waits until the signal's counter exceeds `seen`. Returns false if the deadline has passed or the store is
     /// closed.
-    fn wait_for_ring(&self, seen: Rings, deadline: Option<Instant>) -> Result<bool> {
+    fn wait_for_notification(&self, seen: Notifications, deadline: Option<Instant>) -> Result<bool> {
         let signal = &self.0.signal;
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) || signal.is_closed() {
             return Ok(false);
@@ -283,7 +283,7 @@ impl Follower {
         let limit = limit.clamp(1, PAGE_MAX) as i64;
         loop {
             // As in `wait_beyond`.
-            let seen = self.store.0.signal.rings();
+            let seen = self.store.0.signal.notifications();
             let mut is_refused = false;
             let mut admits_next = |bytes| {
                 is_refused = !admits(bytes);
@@ -297,7 +297,7 @@ impl Follower {
                 return Ok(page.events);
             }
             // What is stored is searched to its end, however long that takes: an empty page means that there is none.
-            if !page.goes_on && !self.store.wait_for_ring(seen, deadline)? {
+            if !page.goes_on && !self.store.wait_for_notification(seen, deadline)? {
                 return Ok(page.events);
             }
         }
@@ -382,7 +382,7 @@ impl Watch {
         // The version to compare with is read before the caller begins to wait.
         let first = data_version(&db).doing("watching for changes")?;
         let (signal, stopped) = (Arc::clone(signal), Arc::clone(&self.stopped));
-        signal.ring(); // the caller reads again, to see commits between its last read and `first`
+        signal.notify(); // the caller reads again, to see commits between its last read and `first`
         let watch = std::thread::Builder::new().name("annals-watch".into()).spawn(move || {
             let mut seen = first;
             while !stopped.load(Ordering::Relaxed) {
@@ -392,7 +392,7 @@ impl Watch {
                     // A failed check is treated as a change; the readers then get the error themselves.
                     other => {
                         seen = other.unwrap_or(seen);
-                        signal.ring();
+                        signal.notify();
                     }
                 }
             }

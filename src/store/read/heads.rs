@@ -6,7 +6,7 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Sequence, Timestamp};
 use crate::store::Audit;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue::{self, Entry};
 use crate::store::table::change::{self, ChainEnd};

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::base::EXTENDED;
 use crate::store::Store;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::{base_state, catalogue};
 
 const TIMES_DESCENDING: &str = "SELECT sequence, timestamp FROM event \

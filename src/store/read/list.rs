@@ -10,7 +10,7 @@ use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, Timestamp};
 use crate::json::Raw;
 use crate::store::Store;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::options::PAGE_MAX;
 use crate::store::table::catalogue::{self, hash, text};
 use crate::store::table::log::conversion;

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Version};
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::catalogue;
 
 const MARK: &str = "SELECT event_count, leaf_event_id, head_is_empty, \

@@ -14,10 +14,10 @@ pub(super) mod heads;
 pub(super) mod history;
 pub(super) mod list;
 pub(super) mod mark;
+#[cfg(feature = "aio")]
+pub(super) mod notification;
 pub(super) mod projected;
 pub(super) mod query;
-#[cfg(feature = "aio")]
-pub(super) mod ringing;
 pub(super) mod search;
 mod shown;
 mod tree;

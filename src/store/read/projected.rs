@@ -8,7 +8,7 @@ use super::shown::{self, Shown};
 use crate::error::Result;
 use crate::ids::{ConversationId, Sequence};
 use crate::store::Store;
-use crate::store::engine::{self, Doing as _};
+use crate::store::engine::{self, WhileDoing as _};
 use crate::store::options::PAGE_MAX;
 use crate::store::table::{archive, catalogue};
 

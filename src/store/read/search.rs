@@ -12,7 +12,7 @@ use crate::store::Store;
 use crate::store::derived::projection::rebuild::RebuildProgress;
 use crate::store::derived::projection::search as index;
 use crate::store::engine::trace::Span;
-use crate::store::engine::{self, Doing as _};
+use crate::store::engine::{self, WhileDoing as _};
 use crate::store::options::PAGE_MAX;
 use crate::store::table::archive::Payloads;
 use crate::store::table::{catalogue, log};

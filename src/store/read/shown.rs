@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::event::kind;
 use crate::event::transcript::Line;
 use crate::json::Object;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::archive::Payloads;
 
 const PLACE: &str = "SELECT position, kind FROM event WHERE conversation = ?1 AND id = ?2";

@@ -15,7 +15,7 @@ use super::feed::{FeedEvent, Follower};
 use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
 use crate::store::Store;
-use crate::store::engine::{self, Doing as _};
+use crate::store::engine::{self, WhileDoing as _};
 use crate::store::table::log;
 
 const FIND: &str = "SELECT position, began_at FROM subscription WHERE name = ?1";

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::Store;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::catalogue;
 use crate::tree::Tree;
 

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension as _, params};
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::Store;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::catalogue;
 
 pub(super) const OF_REPLY: &str = "SELECT usage_id, model, prompt_tokens, completion_tokens, cache_read_tokens, cost, latency \

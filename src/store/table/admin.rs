@@ -18,7 +18,7 @@ use super::change::ChainEnd;
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::options::{Actor, PAGE_MAX};
 use crate::store::{Audit, Retention};
 

@@ -10,7 +10,7 @@ use super::catalogue;
 use super::change::{self, Subject};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::{Maintenance, Store};
 
 const BEGIN: &str = "INSERT INTO arrival (conversation, source, began_at) VALUES (?1, ?2, ?3) \

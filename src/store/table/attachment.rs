@@ -12,7 +12,7 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::Store;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::options::ATTACHMENT_BYTES_MAX;
 
 const FIND: &str = "SELECT key FROM blob WHERE digest = ?1";

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence, Timestamp, Version};
 use crate::json::{Object, Raw};
 use crate::state::base::{BaseDocument, BaseStateError, FieldChange, combined};
-use crate::store::engine::{self, Doing as _};
+use crate::store::engine::{self, WhileDoing as _};
 use crate::store::options::TAGS_BYTES_MAX;
 
 pub(in crate::store) use check::told_status;

@@ -21,7 +21,7 @@ use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::json::Object;
 use crate::state::ExecutionStatus;
 use crate::state::status::Effect;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 pub(in crate::store) use again::{Told, put_back};
 pub(in crate::store) use value::{hash, text};

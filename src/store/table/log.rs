@@ -15,7 +15,7 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
 use crate::ids::{EventId, Position, Sequence, Timestamp};
-use crate::store::engine::{Doing as _, is_known_id};
+use crate::store::engine::{WhileDoing as _, is_known_id};
 
 /// No log reaches a larger position. Programs that read numbers of JSON as floats still read it exactly.
 pub(in crate::store) const POSITION_MAX: i64 = (1 << 53) - 1;
@@ -187,7 +187,7 @@ pub(in crate::store) fn end(db: &Connection, conversation: i64) -> Result<(u64, 
 }
 
 /// The place and the hash that a new event gets.
-pub(in crate::store) struct Spot {
+pub(in crate::store) struct EventPlace {
     pub position: Position,
     pub conversation: i64,
     pub sequence: Sequence,
@@ -196,13 +196,13 @@ pub(in crate::store) struct Spot {
 }
 
 /// Writes one event. Returns false, and writes nothing, if the conversation already has an event with this id.
-pub(in crate::store) fn insert(db: &Connection, spot: &Spot, event: &NewEvent) -> Result<bool> {
+pub(in crate::store) fn insert(db: &Connection, event_place: &EventPlace, event: &NewEvent) -> Result<bool> {
     let envelope = event.envelope();
     let inserted = db.prepare_cached(INSERT).and_then(|mut statement| {
         statement.execute(params![
-            spot.position.0.cast_signed(),
-            spot.conversation,
-            spot.sequence.0.cast_signed(),
+            event_place.position.0.cast_signed(),
+            event_place.conversation,
+            event_place.sequence.0.cast_signed(),
             event.id().as_str(),
             envelope.kind,
             envelope.source,
@@ -212,8 +212,8 @@ pub(in crate::store) fn insert(db: &Connection, spot: &Spot, event: &NewEvent) -
             envelope.action_id,
             envelope.llm_response_id,
             envelope.tool_name,
-            spot.recorded_at.0,
-            spot.hash.0,
+            event_place.recorded_at.0,
+            event_place.hash.0,
             event.payload(),
         ])
     });
@@ -225,13 +225,13 @@ pub(in crate::store) fn insert(db: &Connection, spot: &Spot, event: &NewEvent) -
 }
 
 /// Writes one event's row as it is in another file.
-pub(in crate::store) fn insert_row(db: &Connection, spot: &Spot, row: &StoredRow) -> Result<()> {
+pub(in crate::store) fn insert_row(db: &Connection, event_place: &EventPlace, row: &StoredRow) -> Result<()> {
     db.prepare_cached(INSERT_ROW)
         .and_then(|mut statement| {
             statement.execute(params![
-                spot.position.0.cast_signed(),
-                spot.conversation,
-                spot.sequence.0.cast_signed(),
+                event_place.position.0.cast_signed(),
+                event_place.conversation,
+                event_place.sequence.0.cast_signed(),
                 row.id,
                 row.kind,
                 row.source,
@@ -241,8 +241,8 @@ pub(in crate::store) fn insert_row(db: &Connection, spot: &Spot, row: &StoredRow
                 row.action_id,
                 row.llm_response_id,
                 row.tool_name,
-                spot.recorded_at.0,
-                spot.hash.0,
+                event_place.recorded_at.0,
+                event_place.hash.0,
                 row.redacted_digest.map(|digest| digest.0),
                 row.payload,
             ])
@@ -252,14 +252,18 @@ pub(in crate::store) fn insert_row(db: &Connection, spot: &Spot, row: &StoredRow
 }
 
 /// The place of a stored event, and whether it has the same bytes as the given event.
-pub(in crate::store) struct Known {
+pub(in crate::store) struct ExistingEvent {
     pub position: Position,
     pub sequence: Sequence,
     pub same: bool,
 }
 
 /// Finds the stored event with the id of `event`.
-pub(in crate::store) fn find(db: &Connection, conversation: i64, event: &NewEvent) -> Result<Option<Known>> {
+pub(in crate::store) fn find(
+    db: &Connection,
+    conversation: i64,
+    event: &NewEvent,
+) -> Result<Option<ExistingEvent>> {
     let doing = "looking for an event";
     let mut statement = db.prepare_cached(FIND).doing(doing)?;
     let mut rows = statement.query(params![conversation, event.id().as_str()]).doing(doing)?;
@@ -273,7 +277,7 @@ pub(in crate::store) fn find(db: &Connection, conversation: i64, event: &NewEven
             stored == event.payload() || Payloads::new(db).payload(position, stored)? == event.payload()
         }
     };
-    Ok(Some(Known {
+    Ok(Some(ExistingEvent {
         position: Position(position.cast_unsigned()),
         sequence: Sequence(row.get::<_, i64>(1).doing(doing)?.cast_unsigned()),
         same,

@@ -11,7 +11,7 @@ use super::kept::{Edit, Kept, Part};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Sequence, Timestamp};
 use crate::store::Store;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 const SAVE: &str = "INSERT INTO origin (conversation, source, folder, is_file, events_directory, container, \
      prefix, separator, suffix, events, base_state_path, imported_at) \

@@ -6,7 +6,7 @@ use super::catalogue;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::Store;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 const RELATED: &str = "SELECT other.id FROM conversation AS this JOIN conversation AS other \
      ON other.forked_from = this.id OR other.id = this.forked_from OR other.parent = this.key \

@@ -7,7 +7,7 @@ use super::change::{self, Subject};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::Maintenance;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 const ADD: &str = "INSERT INTO repair (conversation_id, finding, found, done, event_ids, head_before, head_after, \
      program, repaired_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";

@@ -93,7 +93,7 @@ pub(crate) struct LogCopy {
 
 /// The kind of source that events are imported from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Door<'a> {
+pub(crate) enum ImportSource<'a> {
     /// A folder or a file of Annals' own format, with its path.
     Folder(&'a str),
     /// Another program's log, with its path.
@@ -122,7 +122,7 @@ impl Store {
     pub(crate) fn import_events(
         &self,
         conversation: &ConversationId,
-        door: Door<'_>,
+        import_source: ImportSource<'_>,
         arrivals: &[Arrival],
     ) -> Result<Vec<Landing>> {
         let effects: Vec<Effect> =
@@ -133,8 +133,8 @@ impl Store {
                 Some(entry) => entry,
                 None => Entry::create(db, conversation, now)?,
             };
-            let (Door::Folder(source) | Door::Log(source, _)) = door;
-            if let Door::Log(_, format) = door
+            let (ImportSource::Folder(source) | ImportSource::Log(source, _)) = import_source;
+            if let ImportSource::Log(_, format) = import_source
                 && entry.foreign.as_deref() != Some(format.as_str())
             {
                 catalogue::set_foreign(db, entry.key, format.as_str())?;

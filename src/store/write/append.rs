@@ -240,8 +240,9 @@ pub(in crate::store) fn append_event(
     let hash =
         chain::link(conversation.as_str(), sequence.0, event.id().as_str(), event.digest(), entry.chain_head);
     let next = Position(position.0 + 1);
-    let spot = log::Spot { position: next, conversation: entry.key, sequence, recorded_at: now, hash };
-    if log::insert(db, &spot, event)? {
+    let event_place =
+        log::EventPlace { position: next, conversation: entry.key, sequence, recorded_at: now, hash };
+    if log::insert(db, &event_place, event)? {
         *position = next;
         entry.take(event.envelope(), event.payload(), hash, effect, now);
         return Ok(Appended { sequence, position: next, known: false });

@@ -53,7 +53,7 @@ impl Projector {
 }
 
 fn follow(following: &Following, signal: &Signal) {
-    let mut seen = signal.rings();
+    let mut seen = signal.notifications();
     let mut behind = true; // an earlier process may have left projections behind the log
     loop {
         if behind {
@@ -406,7 +406,7 @@ impl Store {
 impl Maintenance<'_> {
     /// Sets the callback for the progress of a long catch-up. It is called after each step of a catch-up that takes
     /// several steps. Only the first call sets it.
-    pub fn tell_loading(&self, on_progress: impl Fn(RebuildProgress) + Send + Sync + 'static) {
+    pub fn on_rebuild_progress(&self, on_progress: impl Fn(RebuildProgress) + Send + Sync + 'static) {
         if let Some(following) = &self.store.0.following {
             let _ = following.on_progress.set(Box::new(on_progress));
         }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::ids::Sequence;
 use crate::json::Raw;
 use crate::state::base::FieldChange;
-use crate::store::engine::{self, Doing as _};
+use crate::store::engine::{self, WhileDoing as _};
 use crate::store::table::base_state::{self, BaseStateChange};
 use crate::store::table::catalogue::Entry;
 use crate::store::table::log;

@@ -288,7 +288,7 @@ impl Writer {
         });
         drop(connection);
         if done.is_ok() {
-            self.signal.ring();
+            self.signal.notify();
         }
         done
     }
@@ -420,7 +420,7 @@ impl Drop for Baton<'_> {
                 next.call_to_lead(self.writer);
             }
         }
-        self.writer.signal.ring();
+        self.writer.signal.notify();
     }
 }
 

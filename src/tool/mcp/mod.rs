@@ -8,7 +8,7 @@
 mod address;
 mod config;
 mod expand;
-mod heard;
+mod limits;
 mod program;
 mod server;
 mod simplify;

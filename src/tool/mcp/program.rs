@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
 use super::config::Reach;
-use super::heard::{Fault, Heard};
+use super::limits::{Fault, Heard};
 use crate::secret::environment;
 
 /// The environment variables of this program that every server inherits. It inherits no others.

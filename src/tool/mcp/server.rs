@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::config::{ProblemKind, Reach, ServerConfig};
-use super::heard::Fault;
+use super::limits::Fault;
 use super::program::{self, Complaint};
 
 /// How long a server may take to connect, and after that to list its tools.

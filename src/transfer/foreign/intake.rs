@@ -7,7 +7,7 @@ use super::translation::{Arriving, Encoded, Translation};
 use crate::error::Result;
 use crate::event::foreign::ForeignFormat;
 use crate::ids::ConversationId;
-use crate::store::{Arrival, Door, Problem, Store};
+use crate::store::{Arrival, ImportSource, Problem, Store};
 use crate::transfer::intake::{CHUNK_BYTES, CHUNK_EVENTS};
 use crate::transfer::problems::Problems;
 use crate::transfer::{bounds, folder};
@@ -99,8 +99,8 @@ impl<'a> Intake<'a> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let door = Door::Log(&self.source, self.format);
-        let landings = self.store.import_events(self.id, door, &self.chunk)?;
+        let import_source = ImportSource::Log(&self.source, self.format);
+        let landings = self.store.import_events(self.id, import_source, &self.chunk)?;
         for (arrival, landing) in std::mem::take(&mut self.chunk).into_iter().zip(landings) {
             let event = arrival.event;
             if landing.written {

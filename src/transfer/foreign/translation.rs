@@ -8,7 +8,7 @@ use crate::chain::Digest;
 use crate::event::foreign::{ForeignFormat, ForeignUsage, Provenance, Record};
 use crate::event::{
     Action, ActionEvent, Common, Content, Event, Extra, MessageToolCall, NewEvent, Observation,
-    ObservationEvent, Origin, PAYLOAD_BYTES_MAX, Source, Text, Untabled,
+    ObservationEvent, Origin, PAYLOAD_BYTES_MAX, Source, Text, UnknownValue,
 };
 use crate::ids::{EventId, ROOT};
 use crate::json::{Draft, Members, Out, Raw};
@@ -171,7 +171,7 @@ fn translated(
         if event.common().timestamp.is_empty() {
             dump = dump.replacen(",\"timestamp\":\"\"", "", 1); // the record has no time
         }
-        events.push(NewEvent::keep(provenance.write_into(&dump), EventId::mint).ok()?);
+        events.push(NewEvent::parse_lenient(provenance.write_into(&dump), EventId::mint).ok()?);
     }
     (!events.is_empty()).then_some(events)
 }
@@ -202,7 +202,7 @@ fn unread(arriving: &Arriving<'_>, translation: &Translation, record: Record<'_>
     let event = serde_json::Value::Object(members).to_string();
     let usage = usage_at(translation, 0);
     let provenance = Provenance { record: Some(record), usage, ..provenance(arriving, 1) };
-    NewEvent::keep(provenance.write_into(&event), EventId::mint).ok()
+    NewEvent::parse_lenient(provenance.write_into(&event), EventId::mint).ok()
 }
 
 /// Returns the id for a record that has no id of its own: its place in the file.
@@ -312,7 +312,7 @@ fn action(format: ForeignFormat, tool: &str, input: Raw<'_>) -> Option<Action> {
     if !input.is_object() || input.get("kind").is_some() {
         return None;
     }
-    Some(Action::Unknown(Untabled::new(&tool_kind(format, tool), Members::of(input))))
+    Some(Action::Unknown(UnknownValue::new(&tool_kind(format, tool), Members::of(input))))
 }
 
 fn tool_kind(format: ForeignFormat, tool: &str) -> String {
@@ -346,7 +346,7 @@ impl Answer {
         if let Some(code) = &code {
             members.set("exit_code", Draft::Raw(Raw::checked(code)));
         }
-        Observation::Unknown(Untabled::new(&tool_kind(format, tool), members))
+        Observation::Unknown(UnknownValue::new(&tool_kind(format, tool), members))
     }
 }
 

@@ -260,7 +260,7 @@ fn vaults_that_hang_do_not_block_readers() {
         let hook = json!([{"matcher": "*", "hooks": [{"type": "command", "command": "true"}]}]);
         let mut held = Vec::new();
         for _ in 0..3 * THREADS {
-            let mut wanted = server.wanted(&model);
+            let mut wanted = server.conversation_request(&model);
             wanted["secrets"] = json!({"L": {"kind": "LookupSecret", "url": url}});
             wanted["hook_config"] = json!({"UserPromptSubmit": hook});
             let id = server.post("/api/conversations", wanted).await.ok()["id"].as_str().unwrap().to_owned();

@@ -136,7 +136,7 @@ async fn a_stored_profile_starts_a_conversation() {
     assert_eq!(made["launched_agent_profile"]["agent_profile_id"], stored["id"]);
     let sources = made["secret_registry"]["secret_sources"].as_object().unwrap();
     assert_eq!(sources.keys().collect::<Vec<_>>(), ["KEPT"]);
-    assert_eq!(server.rest(made["id"].as_str().unwrap()).await, "finished");
+    assert_eq!(server.wait_until_done(made["id"].as_str().unwrap()).await, "finished");
     // A repeated request returns the same conversation, even if its profile was deleted.
     let mut again = body.clone();
     again["conversation_id"] = made["id"].clone();
@@ -167,7 +167,7 @@ async fn a_lookup_finds_a_secret_that_the_server_stores() {
     let model = model_runs("test \"$GH_OWN\" = stored-value-9 && echo it-is-the-$((40 + 2))");
     let secret = json!({"name": "GH_OWN", "value": "stored-value-9"});
     server.request("PUT", "/api/settings/secrets", Some(secret)).await.ok();
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     let lookup = |url: &str| json!({"kind": "LookupSecret", "url": url});
     wanted["secrets"] = json!({"GH_OWN": lookup("/api/settings/secrets/GH_OWN"),
         "NONE": lookup("/api/settings/secrets/../settings")});

@@ -27,7 +27,7 @@ async fn a_run_finishes_and_a_second_run_is_refused_meanwhile() {
     assert_eq!(run().await.refusal(), (409, busy));
     std::fs::create_dir_all(server.path("work")).unwrap();
     std::fs::write(server.path("work/gate"), "").unwrap();
-    assert_eq!(server.rest(&id).await, "finished");
+    assert_eq!(server.wait_until_done(&id).await, "finished");
     let answer = server.get(&format!("{}/agent_final_response", root(&id))).await.ok();
     assert_eq!(answer, json!({"response": "Done."}));
 }
@@ -84,7 +84,7 @@ async fn a_pause_lets_the_current_step_finish() {
     server.post(&format!("{}/pause", root(&id)), json!({})).await.ok();
     model.release();
     until(async || server.kinds(&id).await.ends_with(&["ObservationEvent".to_owned()])).await;
-    assert_eq!(server.rest(&id).await, "paused");
+    assert_eq!(server.wait_until_done(&id).await, "paused");
     assert_eq!(model.seen().len(), 1);
 }
 
@@ -97,7 +97,7 @@ async fn an_interruption_ends_a_tool_at_once() {
     server.post(&format!("{}/run", root(&id)), json!({})).await.ok();
     until(async || server.kinds(&id).await.iter().any(|kind| kind == "ActionEvent")).await;
     server.post(&format!("{}/interrupt", root(&id)), json!({})).await.ok();
-    assert_eq!(server.rest(&id).await, "paused");
+    assert_eq!(server.wait_until_done(&id).await, "paused");
     assert!(server.kinds(&id).await.ends_with(&["AgentErrorEvent".into(), "InterruptEvent".into()]));
 }
 
@@ -199,7 +199,7 @@ async fn condensing_needs_a_condenser() {
     let refused = server.post(&format!("{}/condense", root(&id)), json!({})).await;
     assert_eq!(refused.status, 409);
     assert!(refused.text().contains("No condenser configured"), "{}", refused.text());
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     let mut llm = wanted["agent"]["llm"].clone();
     llm["usage_id"] = json!("condenser");
     wanted["agent"]["condenser"] =
@@ -218,7 +218,7 @@ async fn condensing_needs_a_condenser() {
 #[tokio::test]
 async fn the_first_message_triggers_a_title_from_the_model() {
     let (server, model) = (Served::start().await, model(&["Hello.", "A title"]));
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["autotitle"] = json!(true);
     let made = server.post("/api/conversations", wanted).await.ok();
     let id = made["id"].as_str().unwrap();
@@ -324,7 +324,7 @@ async fn another_model_takes_over() {
     let (server, first, other) = (Served::start().await, model(&["First."]), model(&["Other.", "Profile."]));
     let id = server.conversation(&first).await;
     server.say(&id, "One").await;
-    let llm = server.wanted(&other)["agent"]["llm"].clone();
+    let llm = server.conversation_request(&other)["agent"]["llm"].clone();
     server.post(&format!("{}/switch_llm", root(&id)), json!({"llm": llm})).await.ok();
     server.say(&id, "Two").await;
     let last =
@@ -350,7 +350,7 @@ async fn another_model_takes_over() {
 #[tokio::test]
 async fn the_model_of_an_acp_agent_is_not_switched() {
     let (server, model) = (Served::start().await, model(&[]));
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["agent"] = json!({"kind": "ACPAgent", "acp_command": ["true"]});
     let info = server.post("/api/conversations", wanted).await.ok();
     let path = format!("{}/switch_acp_model", root(info["id"].as_str().unwrap()));
@@ -369,7 +369,7 @@ async fn a_child_inherits_and_runs_its_task() {
     let made = made.json();
     assert_eq!((&made["parent_conversation_id"], &made["isolation"]), (&json!(parent), &json!("shared")));
     let id = made["conversation_id"].as_str().unwrap();
-    assert_eq!(server.rest(id).await, "finished");
+    assert_eq!(server.wait_until_done(id).await, "finished");
     let info = server.get(&root(id)).await.ok();
     assert_eq!((&info["title"], &info["parent_conversation_id"]), (&json!("Kid"), &json!(parent)));
     assert_eq!(model.seen()[0].header("authorization"), Some("Bearer sk-model-key-1"));
@@ -382,7 +382,7 @@ async fn a_clients_tool_is_dispatched_to_the_client() {
     let call = Answer::calls("", &[("c1", "ask_user", r#"{"q":"name?"}"#)]);
     let model = crate::support::model_server::ModelServer::start([call, Answer::text("Done.")]);
     let server = Served::start().await;
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     let parameters = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
     wanted["client_tools"] = json!([{"name": "ask_user", "description": "Asks.", "parameters": parameters}]);
     let made = server.post("/api/conversations", wanted).await.ok();

@@ -11,7 +11,7 @@ const ROOT: &str = "/api/conversations";
 async fn a_conversation_is_created_once_per_id() {
     let (server, model) = (Served::start().await, model(&[]));
     let id = Uuid::new_v4().to_string();
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["conversation_id"] = json!(id);
     wanted["tags"] = json!({"team": "blue"});
     let made = server.post(ROOT, wanted.clone()).await;
@@ -51,14 +51,14 @@ async fn an_invalid_request_is_rejected_and_creates_nothing() {
         (json!({"prompt": "p".repeat(2001)}), "string_too_long"),
     ];
     for (change, kind) in refused {
-        let mut wanted = server.wanted(&model);
+        let mut wanted = server.conversation_request(&model);
         for (name, value) in change.as_object().unwrap() {
             wanted[name] = value.clone();
         }
         let answer = server.post(ROOT, wanted).await;
         assert_eq!((answer.status, &answer.json()["detail"][0]["type"]), (422, &json!(kind)), "{change}");
     }
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["agent"]["tools"] = json!([{"name": "no_such_tool"}]);
     assert_eq!(server.post(ROOT, wanted).await.status, 422);
     for text in ["[]", "{", ""] {
@@ -81,13 +81,13 @@ async fn an_invalid_request_is_rejected_and_creates_nothing() {
 #[tokio::test]
 async fn a_first_message_runs_at_once() {
     let (server, model) = (Served::start().await, model(&["Hello."]));
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     let content = json!([{"type": "text", "text": "Hi"}]);
     wanted["initial_message"] = json!({"role": "user", "content": content, "run": false});
     let made = server.post(ROOT, wanted).await.ok();
     assert_eq!(made["execution_status"], json!("idle"));
     let id = made["id"].as_str().unwrap();
-    assert_eq!(server.rest(id).await, "finished");
+    assert_eq!(server.wait_until_done(id).await, "finished");
     assert_eq!(server.kinds(id).await, ["SystemPromptEvent", "MessageEvent", "MessageEvent"]);
 }
 
@@ -95,7 +95,7 @@ async fn a_first_message_runs_at_once() {
 async fn a_parent_has_to_work_in_the_same_folder() {
     let (server, model) = (Served::start().await, model(&[]));
     let parent = server.conversation(&model).await;
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["parent_conversation_id"] = json!(parent);
     let child = server.post(ROOT, wanted.clone()).await.ok();
     assert_eq!(child["parent_conversation_id"], json!(parent));
@@ -228,7 +228,7 @@ async fn the_runtime_is_always_available() {
 #[tokio::test]
 async fn the_texts_of_skills_are_returned_on_request() {
     let (server, model) = (Served::start().await, model(&[]));
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["agent"]["agent_context"] = json!({"skills": [{"name": "s", "content": "LONG", "trigger": null}]});
     let made = server.post(ROOT, wanted).await.ok();
     assert_eq!(made["agent"]["agent_context"]["skills"], json!([]));
@@ -249,7 +249,7 @@ async fn a_worktree_separates_conversations_and_is_removed_with_the_last() {
         let done = std::process::Command::new("git").args(arguments).current_dir(&work).status().unwrap();
         assert!(done.success());
     }
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["worktree"] = json!(true);
     let made = server.post(ROOT, wanted).await.ok();
     let folder = std::path::PathBuf::from(made["workspace"]["working_dir"].as_str().unwrap());

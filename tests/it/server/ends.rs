@@ -15,7 +15,7 @@ async fn a_run_has_not_finished_while_a_stop_hook_may_object() {
     std::fs::create_dir_all(server.path("work")).unwrap();
     let finish = |id: &str| Answer::calls("", &[(id, "finish", r#"{"message":"done"}"#)]);
     let model = ModelServer::start([finish("c1"), finish("c2")]);
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["hook_config"] =
         json!({"stop": [{"matcher": "*", "hooks": [{"type": "command", "command": OBJECTS_ONCE}]}]});
     wanted["initial_message"] =
@@ -28,7 +28,7 @@ async fn a_run_has_not_finished_while_a_stop_hook_may_object() {
     assert_eq!(info["execution_status"], "running");
     // From here on, the reads show the hook's answer and its effect.
     std::fs::write(server.path("work/go"), "").unwrap();
-    assert_eq!(server.rest(id).await, "finished");
+    assert_eq!(server.wait_until_done(id).await, "finished");
     let events = server.get(&format!("/api/conversations/{id}/events/search?limit=100")).await.ok();
     let feedbacks: Vec<_> = events["items"]
         .as_array()

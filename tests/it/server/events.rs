@@ -108,7 +108,7 @@ async fn an_invalid_message_is_rejected_and_not_stored() {
 async fn waiting_actions_are_run_or_rejected() {
     let server = Served::start().await;
     let model = model_runs("echo approved > approved.txt");
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["confirmation_policy"] = json!({"kind": "AlwaysConfirm"});
     let made = server.post("/api/conversations", wanted.clone()).await.ok();
     let id = made["id"].as_str().unwrap();
@@ -116,7 +116,7 @@ async fn waiting_actions_are_run_or_rejected() {
     let respond = format!("{}/respond_to_confirmation", root(id));
     server.post(&respond, json!({"accept": true})).await.ok();
     until(async || server.path("work/approved.txt").exists()).await;
-    assert_eq!(server.rest(id).await, "finished");
+    assert_eq!(server.wait_until_done(id).await, "finished");
     // No action waits any more.
     assert_eq!(server.post(&respond, json!({"accept": false})).await.ok(), json!({"success": true}));
     assert_eq!(
@@ -128,7 +128,7 @@ async fn waiting_actions_are_run_or_rejected() {
     );
 
     let model = model_runs("echo refused > refused.txt");
-    wanted["agent"]["llm"] = server.wanted(&model)["agent"]["llm"].clone();
+    wanted["agent"]["llm"] = server.conversation_request(&model)["agent"]["llm"].clone();
     let made = server.post("/api/conversations", wanted).await.ok();
     let id = made["id"].as_str().unwrap();
     assert_eq!(server.say(id, "Go").await, "waiting_for_confirmation");
@@ -154,7 +154,7 @@ async fn a_full_server_stores_the_message_and_answers_429() {
     assert_eq!(server.get(&format!("{}/count?kind=MessageEvent", root(&other))).await.ok(), json!(1));
     let run = server.post(&format!("/api/conversations/{other}/run"), json!({})).await;
     assert_eq!(run.refusal(), (429, json!("Conversation run limit reached. Retry the request later.")));
-    assert_eq!(server.post("/api/conversations", server.wanted(&model)).await.status, 429);
+    assert_eq!(server.post("/api/conversations", server.conversation_request(&model)).await.status, 429);
     // A fork needs no run slot.
     assert_eq!(server.post(&format!("/api/conversations/{other}/fork"), json!({})).await.status, 201);
     server.post(&format!("/api/conversations/{one}/interrupt"), json!({})).await.ok();

@@ -218,7 +218,7 @@ async fn no_git_route_runs_programs_of_the_repository() {
         let answer = server.get(&path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     }
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["worktree"] = json!(true);
     wanted["workspace"] = json!({"working_dir": folder});
     let made = server.post("/api/conversations", wanted).await.ok();

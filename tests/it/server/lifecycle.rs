@@ -43,11 +43,11 @@ async fn a_run_is_paused_after_its_step_when_the_server_ends() {
     tokio::join!(server.stop(), opened);
     assert_eq!(std::fs::read_to_string(server.path("work/soft.txt")).unwrap(), "a\nb\n");
     let again = Served::on(server.scratch.clone(), |config| config).await;
-    assert_eq!(again.rest(&id).await, "paused");
+    assert_eq!(again.wait_until_done(&id).await, "paused");
     let kinds = again.kinds(&id).await;
     assert_eq!(kinds.iter().filter(|kind| *kind == "PauseEvent").count(), 1);
     again.post(&format!("{}/run", root(&id)), json!({})).await.ok();
-    until(async || again.rest(&id).await == "finished").await;
+    until(async || again.wait_until_done(&id).await == "finished").await;
 }
 
 #[tokio::test]
@@ -63,14 +63,14 @@ async fn a_conversation_left_running_by_a_crash_has_the_status_error_after_the_r
     assert_eq!(info["execution_status"], json!("error"));
     again.say(&id, "More").await;
     // The old status is returned until the run has started.
-    until(async || again.rest(&id).await == "finished").await;
+    until(async || again.wait_until_done(&id).await == "finished").await;
 }
 
 #[tokio::test]
 async fn the_settings_of_a_conversation_outlive_the_server() {
     let mut server = Served::start().await;
     let model = model(&["Hello."]);
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["max_iterations"] = json!(7);
     wanted["stuck_detection"] = json!(false);
     wanted["confirmation_policy"] = json!({"kind": "AlwaysConfirm"});
@@ -105,7 +105,7 @@ async fn two_servers_share_a_file_and_one_of_them_runs() {
     start_run(&one, &id).await;
     let busy = other.post(&format!("{}/run", root(&id)), json!({})).await;
     assert_eq!(busy.status, 409, "{}", busy.text());
-    socket.hear_until(|frame| frame["kind"] == "ActionEvent").await;
+    socket.receive_until(|frame| frame["kind"] == "ActionEvent").await;
     // A message to the other server reaches the run of the first one.
     let said = json!({"role": "user", "content": [{"type": "text", "text": "Also this"}], "run": true});
     let path = format!("{}/events", root(&id));
@@ -115,7 +115,7 @@ async fn two_servers_share_a_file_and_one_of_them_runs() {
     tokio::join!(sending, opening);
     until(async || model.seen().last().unwrap().text.contains("Also this")).await;
     for server in [&one, &other] {
-        until(async || server.rest(&id).await == "finished").await;
+        until(async || server.wait_until_done(&id).await == "finished").await;
     }
     let events = async |server: &Served| server.get(&format!("{}/events/search", root(&id))).await.ok();
     // The two requests are not simultaneous, so the log may grow in between.
@@ -131,7 +131,7 @@ async fn two_servers_share_a_file_and_one_of_them_runs() {
 async fn concurrent_requests_for_one_id_make_one_conversation() {
     let one = Served::start().await;
     let model = model(&[]);
-    let mut wanted = one.wanted(&model);
+    let mut wanted = one.conversation_request(&model);
     wanted["conversation_id"] = json!(uuid::Uuid::new_v4().to_string());
     let mut asked = tokio::task::JoinSet::new();
     let one = std::sync::Arc::new(one);
@@ -149,7 +149,7 @@ async fn conversations_requested_concurrently_are_all_made() {
     const TOGETHER: usize = 16;
     const EACH: usize = 16;
     let (server, model) = (std::sync::Arc::new(Served::start().await), model(&[]));
-    let wanted = server.wanted(&model);
+    let wanted = server.conversation_request(&model);
     let mut asked = tokio::task::JoinSet::new();
     for _ in 0..TOGETHER {
         let (server, wanted) = (server.clone(), wanted.clone());
@@ -186,7 +186,7 @@ async fn mcp_secrets_of_agent_definitions_are_sealed() {
     const CANARIES: [&str; 4] = ["canary-env", "canary-header", "canary-bearer", "canary-alias"];
     let mut server = Served::start().await;
     let model = model(&["Hello.", "Again."]);
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     let servers = json!({
         "one": {"command": "none", "env": {"TOKEN": CANARIES[0]}},
         "two": {"url": "http://127.0.0.1:1/", "headers": {"Authorization": CANARIES[1]},
@@ -222,7 +222,7 @@ async fn mcp_secrets_of_agent_definitions_are_sealed() {
 async fn a_restart_changes_no_agent_and_no_secret() {
     let mut server = Served::start().await;
     let model = model(&["Hello.", "Again."]);
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["secrets"] = json!({"TOKEN": {"kind": "StaticSecret", "value": "hush-hush"}});
     let made = server.post("/api/conversations", wanted).await.ok();
     let id = made["id"].as_str().unwrap();
@@ -268,7 +268,7 @@ async fn a_conversation_that_one_server_runs_cannot_be_changed_by_another() {
     let row = server.store.conversation(&ConversationId::new(&id).unwrap()).unwrap();
     assert_eq!(row.title, before);
     std::fs::write(server.path("work/gate"), "").unwrap();
-    until(async || server.rest(&id).await == "finished").await;
+    until(async || server.wait_until_done(&id).await == "finished").await;
     // Both servers may change an idle conversation.
     other.request("PATCH", &root(&id), Some(json!({"title": "Ours"}))).await.ok();
     other.request("DELETE", &root(&id), None).await.ok();

@@ -245,7 +245,7 @@ async fn sub_agents_are_listed_with_their_level() {
 async fn a_conversation_has_its_requested_plugins_and_loads_more_by_name() {
     let server = server().await;
     let model = model(&["One.", "Two."]);
-    let mut wanted = server.wanted(&model);
+    let mut wanted = server.conversation_request(&model);
     wanted["plugins"] = json!([{"source": "https://u:pw@h/r", "repo_path": "../x"}]);
     let refused = server.post("/api/conversations", wanted.clone()).await;
     assert_eq!(

@@ -18,7 +18,7 @@ async fn the_state_is_sent_first_and_after_every_run() {
     let (server, model) = (Served::start().await, model(&["Hello."]));
     let id = server.conversation(&model).await;
     let mut socket = server.socket(&format!("/sockets/events/{id}")).await;
-    let first = socket.hear().await.unwrap();
+    let first = socket.receive().await.unwrap();
     assert!(is_state(&first), "{first}");
     let state = &first["value"];
     assert_eq!((&state["execution_status"], &state["id"]), (&json!("idle"), &json!(id)));
@@ -29,7 +29,7 @@ async fn the_state_is_sent_first_and_after_every_run() {
     server.say(&id, "Hi").await;
     let (mut received, mut last) = (Vec::new(), Value::Null);
     while !is_state(&last) {
-        last = socket.hear().await.unwrap();
+        last = socket.receive().await.unwrap();
         received.push(last.clone());
     }
     assert_eq!(last["value"]["execution_status"], json!("finished"));
@@ -54,13 +54,13 @@ async fn earlier_events_are_resent_on_request() {
         (String::new(), None),
     ] {
         let mut socket = server.socket(&format!("/sockets/events/{id}?{query}")).await;
-        assert!(is_state(&socket.hear().await.unwrap()));
+        assert!(is_state(&socket.receive().await.unwrap()));
         for event in first.map_or(&[][..], |first| &stored[first..]) {
-            assert_eq!(socket.hear().await.unwrap(), *event, "{query}");
+            assert_eq!(socket.receive().await.unwrap(), *event, "{query}");
         }
         // There are no more events: the next frame is the answer to this one.
         socket.say("no message").await;
-        assert!(is("ServerErrorEvent")(&socket.hear().await.unwrap()), "{query}");
+        assert!(is("ServerErrorEvent")(&socket.receive().await.unwrap()), "{query}");
     }
     assert_eq!(
         server
@@ -77,16 +77,16 @@ async fn a_key_is_accepted_in_three_ways() {
     let id = server.conversation(&model).await;
     let path = format!("/sockets/events/{id}");
     let mut by_query = server.socket_with(&format!("{path}?session_api_key={KEY}"), &[]).await.unwrap();
-    assert!(is_state(&by_query.hear().await.unwrap()));
+    assert!(is_state(&by_query.receive().await.unwrap()));
     let mut by_header = server.socket_with(&path, &[("x-session-api-key", KEY)]).await.unwrap();
-    assert!(is_state(&by_header.hear().await.unwrap()));
+    assert!(is_state(&by_header.receive().await.unwrap()));
     let mut by_frame = server.socket_with(&path, &[]).await.unwrap();
     by_frame.say(&json!({"type": "auth", "session_api_key": KEY}).to_string()).await;
-    assert!(is_state(&by_frame.hear().await.unwrap()));
+    assert!(is_state(&by_frame.receive().await.unwrap()));
     // A key that is not needed is ignored.
     by_frame.say(&json!({"type": "auth", "session_api_key": "x"}).to_string()).await;
     by_frame.say("garbage{").await;
-    assert_eq!(by_frame.hear().await.unwrap()["code"], json!("JSONDecodeError"));
+    assert_eq!(by_frame.receive().await.unwrap()["code"], json!("JSONDecodeError"));
     for wrong in [format!("{path}?session_api_key=wrong"), format!("{path}?session_api_key=")] {
         assert_eq!(server.socket_with(&wrong, &[]).await.err(), Some(403));
     }
@@ -94,7 +94,7 @@ async fn a_key_is_accepted_in_three_ways() {
     for frame in ["garbage", "[]", r#"{"type":"auth"}"#, r#"{"type":"auth","session_api_key":"wrong"}"#] {
         let mut socket = server.socket_with(&path, &[]).await.unwrap();
         socket.say(frame).await;
-        assert_eq!(socket.hear().await, Err((4001, "Authentication failed".to_owned())), "{frame}");
+        assert_eq!(socket.receive().await, Err((4001, "Authentication failed".to_owned())), "{frame}");
     }
 }
 
@@ -104,7 +104,7 @@ async fn sockets_of_unknown_conversations_are_closed_with_a_code() {
     let gone = Err((4004, "Conversation not found".to_owned()));
     for kind in ["events", "session"] {
         let mut socket = server.socket(&format!("/sockets/{kind}/{}", Uuid::new_v4())).await;
-        assert_eq!(socket.hear().await, gone, "{kind}");
+        assert_eq!(socket.receive().await, gone, "{kind}");
         let key = [("x-session-api-key", KEY)];
         assert_eq!(server.socket_with(&format!("/sockets/{kind}/not-an-id"), &key).await.err(), Some(403));
     }
@@ -117,13 +117,13 @@ async fn the_number_of_sockets_of_a_conversation_is_limited() {
     let mut sockets = Vec::new();
     for _ in 0..50 {
         let mut socket = server.socket(&format!("/sockets/events/{id}")).await;
-        assert!(is_state(&socket.hear().await.unwrap()));
+        assert!(is_state(&socket.receive().await.unwrap()));
         sockets.push(socket);
     }
     let mut late = server.socket(&format!("/sockets/events/{id}")).await;
-    assert_eq!(late.hear().await, Err((1013, "Too many connections for this conversation".to_owned())));
+    assert_eq!(late.receive().await, Err((1013, "Too many connections for this conversation".to_owned())));
     drop(sockets.pop());
-    until(async || server.socket(&format!("/sockets/events/{id}")).await.hear().await.is_ok()).await;
+    until(async || server.socket(&format!("/sockets/events/{id}")).await.receive().await.is_ok()).await;
 }
 
 #[tokio::test]
@@ -132,18 +132,18 @@ async fn a_frame_is_a_message_and_an_invalid_one_is_reported_only_to_its_sender(
     let id = server.conversation(&model).await;
     let mut socket = server.socket(&format!("/sockets/events/{id}")).await;
     let mut other = server.socket(&format!("/sockets/events/{id}")).await;
-    assert!(is_state(&socket.hear().await.unwrap()) && is_state(&other.hear().await.unwrap()));
+    assert!(is_state(&socket.receive().await.unwrap()) && is_state(&other.receive().await.unwrap()));
     for (frame, code) in [
         ("garbage{", "JSONDecodeError"),
         (r#"{"foo":"bar"}"#, "ValidationError"),
         (r#"{"role":"user","content":[{"type":"nope"}]}"#, "ValidationError"),
     ] {
         socket.say(frame).await;
-        let error = socket.hear().await.unwrap();
+        let error = socket.receive().await.unwrap();
         assert_eq!((&error["kind"], &error["code"]), (&json!("ServerErrorEvent"), &json!(code)));
     }
     socket.say(r#"{"role":"user","content":"Hi"}"#).await;
-    let answer = other.hear_until(|frame| frame["source"] == "agent" && is("MessageEvent")(frame)).await;
+    let answer = other.receive_until(|frame| frame["source"] == "agent" && is("MessageEvent")(frame)).await;
     assert_eq!(answer["llm_message"]["content"][0]["text"], json!("Hello."));
     assert_eq!(
         server.get(&format!("/api/conversations/{id}/events/count?kind=ServerErrorEvent")).await.ok(),
@@ -160,24 +160,24 @@ async fn the_session_socket_resumes_from_any_sequence() {
     for (query, from) in [("?after_seq=-1", 0), ("?after_seq=1", 2), ("", length), ("?after_seq=99", length)]
     {
         let mut socket = server.socket(&format!("/sockets/session/{id}{query}")).await;
-        let sync = socket.hear().await.unwrap();
+        let sync = socket.receive().await.unwrap();
         assert_eq!(sync, json!({"type": "sync", "from_seq": from, "through_seq": length - 1}), "{query}");
         for sequence in from..length {
-            let frame = socket.hear().await.unwrap();
+            let frame = socket.receive().await.unwrap();
             assert_eq!((&frame["type"], &frame["seq"]), (&json!("durable"), &json!(sequence)));
         }
-        let state = socket.hear().await.unwrap();
+        let state = socket.receive().await.unwrap();
         assert_eq!((&state["type"], is_state(&state["event"])), (&json!("transient"), true));
     }
     let mut socket = server.socket(&format!("/sockets/session/{id}")).await;
-    socket.hear_until(|frame| frame["type"] == "transient").await;
+    socket.receive_until(|frame| frame["type"] == "transient").await;
     socket.say("garbage{").await;
-    let error = socket.hear().await.unwrap();
+    let error = socket.receive().await.unwrap();
     assert_eq!((&error["type"], &error["code"]), (&json!("error"), &json!("JSONDecodeError")));
     socket.say(r#"{"role":"user","content":"Go on"}"#).await;
     let mut next = length;
     loop {
-        let frame = socket.hear().await.unwrap();
+        let frame = socket.receive().await.unwrap();
         if frame["type"] == "durable" {
             assert_eq!(frame["seq"], json!(next));
             next += 1;
@@ -199,21 +199,21 @@ async fn commands_are_sent_and_their_output_received_on_a_socket() {
     let server = Served::start().await;
     let mut socket = server.socket("/sockets/bash-events").await;
     socket.say(r#"{"command":"echo one; exit 3"}"#).await;
-    assert_eq!(socket.hear_until(is("BashCommand")).await["command"], json!("echo one; exit 3"));
-    let output = socket.hear_until(|frame| !frame["exit_code"].is_null()).await;
+    assert_eq!(socket.receive_until(is("BashCommand")).await["command"], json!("echo one; exit 3"));
+    let output = socket.receive_until(|frame| !frame["exit_code"].is_null()).await;
     assert_eq!((&output["exit_code"], &output["stdout"]), (&json!(3), &json!("one\n")));
     for (frame, code) in
         [("garbage{", "JSONDecodeError"), ("[]", "ValidationError"), ("{}", "ValidationError")]
     {
         socket.say(frame).await;
-        let error = socket.hear().await.unwrap();
+        let error = socket.receive().await.unwrap();
         assert_eq!((&error["kind"], &error["code"]), (&json!("BashError"), &json!(code)));
     }
     let mut again = server.socket("/sockets/bash-events?resend_mode=all").await;
-    assert_eq!(again.hear().await.unwrap()["kind"], json!("BashCommand"));
+    assert_eq!(again.receive().await.unwrap()["kind"], json!("BashCommand"));
     let mut unknown = server.socket_with("/sockets/bash-events", &[]).await.unwrap();
     unknown.say("{}").await;
-    assert_eq!(unknown.hear().await, Err((4001, "Authentication failed".to_owned())));
+    assert_eq!(unknown.receive().await, Err((4001, "Authentication failed".to_owned())));
 }
 
 #[tokio::test]
@@ -223,17 +223,17 @@ async fn a_server_that_ends_closes_its_sockets_with_code_1012() {
     let mut sockets = Vec::new();
     for path in [format!("/sockets/events/{id}"), format!("/sockets/session/{id}")] {
         let mut socket = server.socket(&path).await;
-        socket.hear().await.unwrap();
+        socket.receive().await.unwrap();
         sockets.push(socket);
     }
     let mut bash = server.socket("/sockets/bash-events").await;
     bash.say("garbage{").await;
-    bash.hear().await.unwrap();
+    bash.receive().await.unwrap();
     sockets.push(bash);
     server.stop().await;
     for mut socket in sockets {
         let end = loop {
-            if let Err(end) = socket.hear().await {
+            if let Err(end) = socket.receive().await {
                 break end;
             }
         };

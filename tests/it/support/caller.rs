@@ -174,13 +174,13 @@ impl Served {
 
     /// Creates a conversation whose agent asks `model` and works in a folder of this server. Returns its id.
     pub async fn conversation(&self, model: &ModelServer) -> String {
-        let answer = self.post("/api/conversations", self.wanted(model)).await;
+        let answer = self.post("/api/conversations", self.conversation_request(model)).await;
         assert_eq!(answer.status, 201, "{}", answer.text());
         answer.json()["id"].as_str().unwrap().to_owned()
     }
 
     /// Returns the request body for such a conversation.
-    pub fn wanted(&self, model: &ModelServer) -> Value {
+    pub fn conversation_request(&self, model: &ModelServer) -> Value {
         json!({
             "agent": {
                 "kind": "Agent",
@@ -200,11 +200,11 @@ impl Served {
         let content = json!([{"type": "text", "text": text}]);
         let message = json!({"role": "user", "content": content, "run": true});
         self.post(&format!("/api/conversations/{id}/events"), message).await.ok();
-        self.rest(id).await
+        self.wait_until_done(id).await
     }
 
     /// Waits until the status is neither `running` nor `idle`. Returns the status.
-    pub async fn rest(&self, id: &str) -> String {
+    pub async fn wait_until_done(&self, id: &str) -> String {
         let mut status = String::new();
         until(async || {
             let info = self.get(&format!("/api/conversations/{id}")).await.ok();
@@ -262,7 +262,7 @@ impl Socket {
     }
 
     /// Returns the next frame. If the socket is closed, returns the code and the reason.
-    pub async fn hear(&mut self) -> Result<Value, (u16, String)> {
+    pub async fn receive(&mut self) -> Result<Value, (u16, String)> {
         loop {
             let frame = tokio::time::timeout(WAIT_MAX, self.0.next()).await.expect("no frame came in time");
             match frame {
@@ -278,7 +278,7 @@ impl Socket {
     }
 
     /// Returns the next frame. `None` if the socket is closed or broken.
-    pub async fn hear_any(&mut self) -> Option<Value> {
+    pub async fn receive_any(&mut self) -> Option<Value> {
         loop {
             match tokio::time::timeout(WAIT_MAX, self.0.next()).await.expect("no frame came in time")? {
                 Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
@@ -289,9 +289,9 @@ impl Socket {
     }
 
     /// Returns the next frame for which `fits` returns true.
-    pub async fn hear_until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+    pub async fn receive_until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
-            let frame = self.hear().await.unwrap();
+            let frame = self.receive().await.unwrap();
             if fits(&frame) {
                 return frame;
             }

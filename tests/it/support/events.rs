@@ -16,7 +16,7 @@ pub fn payload(id: &str, kind: &str, mut members: Value) -> String {
 }
 
 /// A person says something.
-pub fn said(id: &str, text: &str) -> NewEvent {
+pub fn user_message(id: &str, text: &str) -> NewEvent {
     event(id, "MessageEvent", json!({"source": "user", "llm_message": message("user", text)}))
 }
 
@@ -41,11 +41,11 @@ pub fn pause_after(id: &str, parent: &str) -> NewEvent {
 
 /// The agent calls the terminal with a command.
 pub fn command(id: &str, call: &str, command: &str) -> NewEvent {
-    called(id, call, "terminal", json!({"kind": "TerminalAction", "command": command}))
+    tool_call(id, call, "terminal", json!({"kind": "TerminalAction", "command": command}))
 }
 
 /// The agent calls a tool.
-pub fn called(id: &str, call: &str, tool: &str, action: Value) -> NewEvent {
+pub fn tool_call(id: &str, call: &str, tool: &str, action: Value) -> NewEvent {
     event(
         id,
         "ActionEvent",

@@ -60,8 +60,8 @@ impl Scratch {
     }
 
     /// Opens the database without the thread that moves projections.
-    pub fn open_still(&self) -> Store {
-        Store::open_with(self.database(), &still()).unwrap()
+    pub fn open_without_projector(&self) -> Store {
+        Store::open_with(self.database(), &without_projector()).unwrap()
     }
 
     /// Opens the database as another program would, with plain SQLite.
@@ -73,7 +73,7 @@ impl Scratch {
 }
 
 /// Options under which projections move only when they are read.
-pub fn still() -> Options {
+pub fn without_projector() -> Options {
     Options { follow_projections: false, ..Options::default() }
 }
 

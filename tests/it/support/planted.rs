@@ -9,7 +9,7 @@ use annals::transfer::{ImportOptions, Importer};
 use annals::{ConversationId, Expected, Store};
 use serde_json::json;
 
-use super::events::{called, payload, printed, said};
+use super::events::{payload, printed, tool_call, user_message};
 use super::folder::{self, Tree};
 use super::{Scratch, conversation};
 
@@ -25,14 +25,14 @@ pub fn tree() -> Tree {
     let first = format!("{} {CANARY}, then go on", "word ".repeat(38).trim());
     let action = json!({"kind": "FileEditorAction", "command": "view", "path": format!("/tmp/{CANARY}/x")});
     let mut action: serde_json::Value =
-        serde_json::from_str(called("e1", "c1", "file_editor", action.clone()).payload()).unwrap();
+        serde_json::from_str(tool_call("e1", "c1", "file_editor", action.clone()).payload()).unwrap();
     action["tool_call"] = json!({"id": "c1", "name": "file_editor", "origin": "completion",
         "arguments": json!({"command": "view", "path": format!("/tmp/{CANARY}/x")}).to_string()});
     let tasks = json!({"source": "environment", "tool_name": "task_tracker", "tool_call_id": "c2",
         "action_id": "e1", "observation": {"kind": "TaskTrackerObservation", "command": "plan", "content": [],
         "task_list": [{"title": format!("hide {CANARY}"), "notes": CANARY, "status": "todo"}]}});
     let events = [
-        said("e0", &first).payload().to_owned(),
+        user_message("e0", &first).payload().to_owned(),
         action.to_string(),
         printed("e2", "e1", "c1", &format!("line\n{CANARY}\nline"), 0).payload().to_owned(),
         payload("e3", "ObservationEvent", tasks),
@@ -80,7 +80,7 @@ pub fn plant(scratch: &Scratch, store: &Store) -> ConversationId {
         store.save_base_state(&id, BaseStateChange { expected: None, fields }).unwrap();
     }
     let other = conversation("other");
-    store.append(&other, Expected::Any, &[said("o", "of no concern")]).unwrap();
+    store.append(&other, Expected::Any, &[user_message("o", "of no concern")]).unwrap();
     assert_eq!(found(store), 3);
     store.catch_up().unwrap();
     id

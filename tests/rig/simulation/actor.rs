@@ -11,7 +11,7 @@ use super::model::{Event, File};
 
 /// The outcome of a call that agrees with the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Went {
+pub enum Outcome {
     /// The call was done, or was refused as expected.
     Through,
     /// Another process had locked the file. Nothing was done.
@@ -19,7 +19,7 @@ pub enum Went {
 }
 
 /// Executes a call that uses only this file. Updates the model if the call was done.
-pub fn carry_out(store: &Store, file: &mut File, call: &Call) -> Result<Went, String> {
+pub fn carry_out(store: &Store, file: &mut File, call: &Call) -> Result<Outcome, String> {
     match call {
         Call::Look { talk } => look(store, file, talk)?,
         Call::Search { word, talk } => search(store, file, word, talk.as_ref())?,
@@ -27,14 +27,14 @@ pub fn carry_out(store: &Store, file: &mut File, call: &Call) -> Result<Went, St
             let mut after = file.clone();
             let expected = after.apply(call);
             let answer = match perform(store, call, file.is_alone) {
-                Err(Error::Busy { .. }) if !file.is_alone => return Ok(Went::Busy),
+                Err(Error::Busy { .. }) if !file.is_alone => return Ok(Outcome::Busy),
                 answer => answer.map_err(|error| told(&error)),
             };
             same("the answer", answer, expected)?;
             *file = after;
         }
     }
-    Ok(Went::Through)
+    Ok(Outcome::Through)
 }
 
 /// Reads the feed from a position, and checks that it returns each event once and in order.

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use annals::store::{Backup, BackupFolder, Durability, Moment};
+use annals::store::{Backup, BackupFolder, Durability, RestorePoint};
 use annals::transfer::{Copier, CopyOptions, CopyStatus};
 use annals::{Options, Position, Store};
 use tempfile::TempDir;
@@ -108,8 +108,8 @@ impl Run {
         let at = from_folder
             .then_some(operation.seed % (2 * saved.head + 2))
             .filter(|at| (1..=saved.head).contains(at));
-        let moment = at.map_or(Moment::Newest, |at| Moment::Position(Position(at)));
-        let restored = Backup::restore(self.path(from), self.path(to), &moment.into(), &mut |_| ())
+        let point = at.map_or(RestorePoint::Newest, |at| RestorePoint::Position(Position(at)));
+        let restored = Backup::restore(self.path(from), self.path(to), &point.into(), &mut |_| ())
             .map_err(failed("restoring"))?;
         same("what is found in a restored file", restored.verification.findings, Vec::new())?;
         let store = self.open(to)?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use annals::{Expected, NewEvent, Options, Store};
 
-use super::actor::{Reader, Went, carry_out};
+use super::actor::{Outcome, Reader, carry_out};
 use super::call::{Call, id};
 use super::check::{Checked, compare, failed, same, sound};
 use super::child::{self, Role, Running};
@@ -162,18 +162,18 @@ fn act(actor: Actor, seed: u64, mut store: Store, done: &[Done], path: &Path) ->
         let number = operation.number;
         child::report(&format!("begin {thread} {number}"));
         let call = decide(operation, &file, &scope);
-        let went = match &call {
-            Call::Follow { limit } => reader.all(&file, *limit, &scope.prefix).map(|()| Went::Through),
+        let outcome = match &call {
+            Call::Follow { limit } => reader.all(&file, *limit, &scope.prefix).map(|()| Outcome::Through),
             Call::Reopen => {
                 store = Store::open(path).map_err(failed("opening again"))?;
                 reader = Reader::new(&store, Some(&reader));
-                Ok(Went::Through)
+                Ok(Outcome::Through)
             }
             call => carry_out(&store, &mut file, call),
         };
-        match went.map_err(|what| format!("operation {number}: {call:?}: {what}"))? {
-            Went::Through => child::report(&format!("done {thread} {number}")),
-            Went::Busy => child::report(&format!("busy {thread} {number}")),
+        match outcome.map_err(|what| format!("operation {number}: {call:?}: {what}"))? {
+            Outcome::Through => child::report(&format!("done {thread} {number}")),
+            Outcome::Busy => child::report(&format!("busy {thread} {number}")),
         }
         if number % 3 == 0 {
             share(&store, actor, number)?;

@@ -2,7 +2,7 @@
 
 use annals::{Error, Expected};
 
-use super::{PLAIN, Stage, Workload, id, said};
+use super::{PLAIN, Stage, Workload, id, user_message};
 
 pub const ALL: &[Workload] = &[
     Workload { name: "threads", steps: &[("all", threads)], is_parallel: true, ..PLAIN },
@@ -26,7 +26,7 @@ fn together(stage: &Stage<'_>, threads: usize, appends: usize, bytes: usize) -> 
         let conversation = id(if thread.is_multiple_of(2) { "talk" } else { "new" });
         for number in 0..appends {
             let name = format!("{thread}-{number}");
-            store.append(&conversation, Expected::Any, &[said(&name, text)])?;
+            store.append(&conversation, Expected::Any, &[user_message(&name, text)])?;
             scene.mark(Some(format!("{conversation} {name}")));
         }
         Ok(())

@@ -9,7 +9,7 @@ use annals::store::Durability;
 use annals::{ConversationId, Error, NewEvent, Options, Store};
 use serde_json::json;
 
-use crate::facts::still;
+use crate::facts::without_projector;
 use crate::vfs::scene::Scene;
 
 /// The place where a workload runs.
@@ -70,7 +70,7 @@ const PLAIN: Workload = Workload {
     prepare: small::furnish,
     steps: &[],
     databases: &[DATABASE],
-    options: still,
+    options: without_projector,
     promise: Durability::Full,
     is_parallel: false,
     is_large: false,
@@ -94,7 +94,7 @@ pub fn id(id: &str) -> ConversationId {
 }
 
 /// Makes a message of a person.
-pub fn said(id: &str, text: &str) -> NewEvent {
+pub fn user_message(id: &str, text: &str) -> NewEvent {
     let message = json!({"role": "user", "content": [{"type": "text", "text": text}]});
     event(json!({"id": id, "kind": "MessageEvent", "source": "user", "timestamp": "2026-01-01T00:00:00",
                  "llm_message": message}))
@@ -123,5 +123,5 @@ fn event(event: serde_json::Value) -> NewEvent {
 
 /// Opens the store in `folder`, to make what exists before the run.
 fn open(folder: &Path) -> Store {
-    Store::open_with(folder.join(DATABASE), &still()).expect("opening")
+    Store::open_with(folder.join(DATABASE), &without_projector()).expect("opening")
 }

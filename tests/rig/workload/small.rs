@@ -5,12 +5,14 @@ use std::sync::OnceLock;
 
 use annals::redact::Finder;
 use annals::state::base::FieldChange;
-use annals::store::{Append, Backup, BackupFolder, BaseStateChange, Durability, Leaf, Moment, Redaction};
+use annals::store::{
+    Append, Backup, BackupFolder, BaseStateChange, Durability, Leaf, Redaction, RestorePoint,
+};
 use annals::transfer::{ImportStatus, Importer};
 use annals::{Error, EventId, Expected, NewEvent, Options, Sequence};
 
-use super::{DATABASE, PLAIN, Stage, Step, Workload, command, id, open, printed, said};
-use crate::facts::{facts, still};
+use super::{DATABASE, PLAIN, Stage, Step, Workload, command, id, open, printed, user_message};
+use crate::facts::{facts, without_projector};
 
 pub const ALL: &[Workload] = &[
     Workload {
@@ -51,7 +53,7 @@ pub const ALL: &[Workload] = &[
 ];
 
 fn normal() -> Options {
-    Options { durability: Durability::Normal, ..still() }
+    Options { durability: Durability::Normal, ..without_projector() }
 }
 
 /// Writes a few conversations with events, a base state and attachments.
@@ -63,7 +65,7 @@ pub fn furnish(folder: &Path) {
             let text = format!("what is in file {number}? the word is hunter{number}");
             let asked = format!("b{number}");
             [
-                said(&format!("a{number}"), &text),
+                user_message(&format!("a{number}"), &text),
                 command(&asked, "ls"),
                 printed(&format!("c{number}"), &asked, &text),
             ]
@@ -92,7 +94,7 @@ fn with_copy(folder: &Path) {
     furnish(folder);
     let store = open(folder);
     store.backup().to_file(folder.join("copy.db")).expect("backed up");
-    store.append(&id("talk"), Expected::Any, &[said("new", "since the copy")]).expect("appended");
+    store.append(&id("talk"), Expected::Any, &[user_message("new", "since the copy")]).expect("appended");
     store.catch_up().expect("caught up");
 }
 
@@ -101,7 +103,7 @@ fn with_backups(folder: &Path) {
     furnish(folder);
     let store = open(folder);
     store.backup().to_folder(folder.join("kept"), BackupFolder::default()).expect("backed up");
-    store.append(&id("talk"), Expected::Any, &[said("new", "since the copy")]).expect("appended");
+    store.append(&id("talk"), Expected::Any, &[user_message("new", "since the copy")]).expect("appended");
     store.backup().to_folder(folder.join("kept"), BackupFolder::default()).expect("backed up");
 }
 
@@ -115,7 +117,8 @@ fn change(field: &str, value: &str) -> BaseStateChange {
 
 fn append(stage: &Stage<'_>, conversation: &str, name: &str, count: usize) -> Result<(), Error> {
     let text = "some words, and more of them ".repeat(12);
-    let events: Vec<NewEvent> = (0..count).map(|number| said(&format!("{name}-{number}"), &text)).collect();
+    let events: Vec<NewEvent> =
+        (0..count).map(|number| user_message(&format!("{name}-{number}"), &text)).collect();
     stage.store.append(&id(conversation), Expected::Any, &events).map(drop)
 }
 
@@ -126,7 +129,7 @@ const APPEND: &[Step] = &[
     ("three", |stage| append(stage, "other", "three", 1)),
     ("large", |stage| {
         let text = "as long as several pages ".repeat(800);
-        stage.store.append(&id("talk"), Expected::Any, &[said("large", &text)]).map(drop)
+        stage.store.append(&id("talk"), Expected::Any, &[user_message("large", &text)]).map(drop)
     }),
     ("again", |stage| append(stage, "talk", "one", 1)),
 ];
@@ -159,7 +162,7 @@ const BATCH: &[Step] = &[
     ("seven", |stage| append(stage, "talk", "seven", 7)),
     ("fifty", |stage| append(stage, "new", "fifty", 50)),
     ("all", |stage| {
-        let events = vec![said("x", "with a state"), said("y", "and HEAD")];
+        let events = vec![user_message("x", "with a state"), user_message("y", "and HEAD")];
         let leaf = Some(Leaf::At(EventId::new("x")?));
         let base_state = Some(change("execution_status", "\"finished\""));
         let append = Append { expected: Expected::Exact(6), events, base_state, leaf };
@@ -281,5 +284,5 @@ const BACKUP: &[Step] = &[
 
 const RESTORE: &[Step] = &[("restore", |stage| {
     let restored = stage.path("restored.db");
-    Backup::restore(stage.path("kept"), restored, &Moment::Newest.into(), &mut |_| ()).map(drop)
+    Backup::restore(stage.path("kept"), restored, &RestorePoint::Newest.into(), &mut |_| ()).map(drop)
 })];

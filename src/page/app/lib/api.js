@@ -47,7 +47,7 @@ async function errorText(response) {
 }
 
 /** Sends a request and returns its answer, of any type. Throws if it fails. `body` is sent as JSON. */
-export async function ask(method, path, { query, body, signal, accept = 'application/json' } = {}) {
+export async function request(method, path, { query, body, signal, accept = 'application/json' } = {}) {
   const headers = { Accept: accept };
   const sent = key.peek();
   if (sent) headers['X-Session-API-Key'] = sent;
@@ -68,7 +68,7 @@ export async function ask(method, path, { query, body, signal, accept = 'applica
 
 /** Sends a request and returns the JSON of its answer; null if it has no content. */
 export async function json(method, path, options) {
-  const response = await ask(method, path, options);
+  const response = await request(method, path, options);
   return response.status === 204 ? null : response.json();
 }
 
@@ -77,8 +77,8 @@ export const post = (path, body = {}, signal) => json('POST', path, { body, sign
 export const patch = (path, body) => json('PATCH', path, { body });
 export const remove = (path) => json('DELETE', path);
 
-/** Returns a path with its values encoded: at`/api/conversations/${id}/events`. */
-export const at = (texts, ...values) => String.raw({ raw: texts }, ...values.map(encodeURIComponent));
+/** Returns a path with its values encoded: encodedPath`/api/conversations/${id}/events`. */
+export const encodedPath = (texts, ...values) => String.raw({ raw: texts }, ...values.map(encodeURIComponent));
 
 /** Returns the address of a WebSocket. */
 export function socketUrl(path, query) {

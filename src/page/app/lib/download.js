@@ -1,9 +1,9 @@
 // Saves an answer of the server as a file. A plain link would not work, because the key is sent in a header.
-import { ask } from './api.js';
+import { request } from './api.js';
 
 /** Sends a request and lets the browser save the answer as `name`. */
 export async function download(name, method, path, { query, body, accept } = {}) {
-  const response = await ask(method, path, { query, body, accept });
+  const response = await request(method, path, { query, body, accept });
   save(name, await response.blob());
 }
 

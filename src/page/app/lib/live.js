@@ -1,7 +1,7 @@
 // Follows a conversation through the cursor socket. Every event after a sequence arrives once and in order, also if the
 // connection breaks and is made again.
 import { key } from './key.js';
-import { at, get, socketUrl } from './api.js';
+import { encodedPath, get, socketUrl } from './api.js';
 
 const WAIT_MS = [500, 1000, 2000, 5000, 10000];
 const POLL_MS = 2000;
@@ -35,7 +35,7 @@ export class Live {
 
   #connect() {
     this.handlers.link('connecting');
-    const socket = new WebSocket(socketUrl(at`/sockets/session/${this.id}`, { after_seq: this.next - 1 }));
+    const socket = new WebSocket(socketUrl(encodedPath`/sockets/session/${this.id}`, { after_seq: this.next - 1 }));
     this.socket = socket;
     socket.onopen = () => {
       if (key.peek()) socket.send(JSON.stringify({ type: 'auth', session_api_key: key.peek() }));
@@ -74,7 +74,7 @@ export class Live {
   async #poll() {
     this.handlers.link('polling');
     try {
-      const page = await get(at`/api/annals/conversations/${this.id}/events`, { from: this.next, limit: POLL_EVENTS, texts: 20000 });
+      const page = await get(encodedPath`/api/annals/conversations/${this.id}/events`, { from: this.next, limit: POLL_EVENTS, texts: 20000 });
       for (const one of page.events) {
         if (this.isEnded) return;
         this.next = one.sequence + 1;

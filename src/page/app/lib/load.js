@@ -4,7 +4,7 @@ import { isAbort } from './api.js';
 
 /**
  * Loads with `load(signal)` whenever `inputs` change. The previous value stays until the new one has arrived.
- * @returns {{value: any, error: Error | null, isLoading: boolean, again: () => void, set: (value: any) => void}}
+ * @returns {{value: any, error: Error | null, isLoading: boolean, reload: () => void, set: (value: any) => void}}
  */
 export function useLoad(load, inputs) {
   const [state, setState] = useState({ value: undefined, error: null, isLoading: true });
@@ -20,9 +20,9 @@ export function useLoad(load, inputs) {
     );
     return () => abort.abort();
   }, [...inputs, round]);
-  const again = useCallback(() => setRound((old) => old + 1), []);
+  const reload = useCallback(() => setRound((old) => old + 1), []);
   const set = useCallback((value) => setState((old) => ({ ...old, value })), []);
-  return { ...state, again, set };
+  return { ...state, reload, set };
 }
 
 /**
@@ -57,12 +57,12 @@ export function useLatest(load, input) {
     };
     if (!here.isBusy) next();
   }, [input, round]);
-  const again = useCallback(() => setRound((old) => old + 1), []);
-  return { ...state, again };
+  const reload = useCallback(() => setRound((old) => old + 1), []);
+  return { ...state, reload };
 }
 
 /** Returns the value, updated at most once in `ms` milliseconds. */
-export function useEvery(value, ms) {
+export function useThrottled(value, ms) {
   const [shown, setShown] = useState(value);
   const place = useRef({ value, timer: null });
   place.current.value = value;
@@ -78,7 +78,7 @@ export function useEvery(value, ms) {
 }
 
 /** Returns the latest value that stayed the same for `ms` milliseconds. */
-export function useCalm(value, ms) {
+export function useDebounced(value, ms) {
   const [calm, setCalm] = useState(value);
   useEffect(() => {
     const timer = setTimeout(() => setCalm(value), ms);

@@ -16,7 +16,7 @@ const CELL = 240;
 const WHOLE = 200_000;
 
 /** Returns the number of rows in words. A truncated answer has more rows than it holds. */
-export const howMany = ({ rows, truncated }) => {
+export const rowCountText = ({ rows, truncated }) => {
   if (!truncated || rows.length === 0) return plural(rows.length, 'row');
   return rows.length === 1 ? 'The first row' : `The first ${plural(rows.length, 'row')}`;
 };

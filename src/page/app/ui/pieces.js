@@ -14,11 +14,11 @@ export function Waiting({ what = 'Loading …' }) {
 }
 
 /** Shows an error, advice, and a button to try again. */
-export const Problem = ({ error, again }) => html`
+export const Problem = ({ error, reload }) => html`
   <div class="problem" role="alert">
     <p><${Icon} name="warn" /> <strong>${error.message}</strong></p>
     ${error.advice && html`<p>${error.advice}</p>`}
-    ${again && html`<button onClick=${again}>Try again</button>`}
+    ${reload && html`<button onClick=${reload}>Try again</button>`}
   </div>`;
 
 /** The status of a conversation, as a coloured word. */

@@ -43,17 +43,17 @@ function useView(view) {
     );
     return () => { isCurrent = false; };
   }, [view, round]);
-  return { ...loaded, again: () => setRound((old) => old + 1) };
+  return { ...loaded, reload: () => setRound((old) => old + 1) };
 }
 
 function Content({ view }) {
-  const { path, View, error, again } = useView(view);
+  const { path, View, error, reload } = useView(view);
   if (!view) {
     return html`<div class="middle"><h1>There is no such page</h1>
       <p><a href=${href([HOME])}>Go to the conversations</a></p></div>`;
   }
   if (path !== view.path) return html`<${Waiting} />`;
-  if (error) return html`<${Problem} error=${error} again=${again} />`;
+  if (error) return html`<${Problem} error=${error} reload=${reload} />`;
   return html`
     <${Guard} key=${route.value.path.join('/')} instead=${(failure) => html`<${Problem} error=${failure} />`}>
       <${View} path=${route.value.path.slice(1)} query=${route.value.query} />

@@ -75,7 +75,7 @@ impl Webhooks {
 fn queue_event(deliveries: &[Arc<Delivery>], conversation: &ConversationId, frame: &Frame) {
     let text = match frame {
         Frame::Durable { text, .. } | Frame::Transient(text) => text.as_str(),
-        Frame::Piece(_) | Frame::Bell(_) => return,
+        Frame::Piece(_) | Frame::DeliveryMarker(_) => return,
     };
     // A published frame is always a readable event.
     let Ok(event) = Event::read(text, &Given::default()) else { return };

@@ -14,7 +14,7 @@ use crate::event::{Envelope, kind};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::state::status::Effect;
 use crate::store::Maintenance;
-use crate::store::engine::{Doing as _, is_damage};
+use crate::store::engine::{WhileDoing as _, is_damage};
 use crate::store::options::STATUS_BYTES_MAX;
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue::{self, Entry, Told};

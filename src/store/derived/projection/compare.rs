@@ -8,7 +8,7 @@ use rusqlite::{Connection, Rows};
 use super::rebuild::{RebuildProgress, advance};
 use super::{Standing, all, checkpoint, search, tables, usage};
 use crate::error::Result;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::log;
 
 const DOING: &str = "comparing projections with the log";

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::event::Correlation;
 use crate::json::Object;
 use crate::redact::REDACTED;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::copied;
 
 pub(super) const DESCRIPTION: Description = Description {

@@ -39,7 +39,7 @@ use super::schema::{Difference, ObjectKind, Role, State};
 use crate::error::Result;
 use crate::ids::Position;
 use crate::json::Object;
-use crate::store::engine::{Doing as _, is_damage};
+use crate::store::engine::{WhileDoing as _, is_damage};
 use crate::store::table::archive::Payloads;
 use crate::store::table::log;
 

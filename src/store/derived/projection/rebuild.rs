@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::{Projection, Standing, Table, all, feed, save};
 use crate::error::{Error, Result};
 use crate::ids::Position;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::engine::transaction::Write;
 use crate::store::table::{admin, log};
 

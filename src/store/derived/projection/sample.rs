@@ -8,7 +8,7 @@ use super::{EVENTS_OF, STEP_EVENTS_MAX, Standing, all, each, search, tables, usa
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::Store;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::catalogue;
 
 const DOING: &str = "comparing projections";

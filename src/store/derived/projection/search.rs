@@ -21,7 +21,7 @@ use crate::event::transcript::Line;
 use crate::json::Object;
 use crate::store::derived::schema;
 use crate::store::engine::transaction::all_or_nothing;
-use crate::store::engine::{Doing as _, is_damage};
+use crate::store::engine::{WhileDoing as _, is_damage};
 use crate::store::table::archive::Payloads;
 use crate::store::table::log;
 

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use crate::error::Result;
 use crate::store::derived::schema;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 /// How the rows of a conversation are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

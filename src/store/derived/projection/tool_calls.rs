@@ -13,7 +13,7 @@ use super::{Description, Key, LogEvent, Projection, SqlView, Table};
 use crate::error::Result;
 use crate::event::kind;
 use crate::json::{Object, Raw};
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::copied;
 
 pub(super) const DESCRIPTION: Description = Description {

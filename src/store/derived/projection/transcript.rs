@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use super::{Description, Key, LogEvent, Projection, SqlView, Table};
 use crate::error::Result;
 use crate::event::transcript::Line;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "transcript",

@@ -17,7 +17,7 @@ use crate::event::foreign::ForeignUsage;
 use crate::event::kind;
 use crate::ids::Timestamp;
 use crate::json::{Object, Raw};
-use crate::store::engine::{Doing as _, is_damage};
+use crate::store::engine::{WhileDoing as _, is_damage};
 use crate::store::table::archive::Payloads;
 use crate::store::table::{base_state, copied};
 

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::{Difference, Object, ObjectKind, Role, State, compare, read, wanted};
 use crate::error::{Error, Result};
 use crate::store::derived::projection;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::log;
 
 const DOING: &str = "making derived objects again";

@@ -7,7 +7,7 @@ use super::mend::{drop_object, refuse_lost_truth};
 use super::{Object, ObjectKind, State, compare, is_declared, read, wanted};
 use crate::error::{Error, Result};
 use crate::store::derived::projection;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 const DOING: &str = "upgrading the schema";
 

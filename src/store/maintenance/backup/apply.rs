@@ -7,7 +7,7 @@ use super::tables::{self, has};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::derived::projection;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::log;
 
 const DOING: &str = "bringing a copy up to date";

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::store::derived::projection;
 use crate::store::derived::projection::catalogue::{Replayed, replay};
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::maintenance::delete;
 use crate::store::options::Actor;
 use crate::store::read::subscription;

@@ -14,11 +14,11 @@ use super::{COUNTS, discard, give_name, partial, sync};
 use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
 use crate::store::derived::migration::SCHEMA_VERSION;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::engine::transaction::Write;
 use crate::store::file::database;
 use crate::store::file::place::{self, Place};
-use crate::store::file::signal::Rings;
+use crate::store::file::signal::Notifications;
 use crate::store::options::Options;
 use crate::store::table::log;
 use crate::store::{Backup, Store};
@@ -53,7 +53,7 @@ pub struct BackupFolder {
 /// The result of one backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct BackupStep {
+pub struct BackupResult {
     /// The file that was written or brought up to date.
     pub path: PathBuf,
     /// True if everything was written, false if only what was new.
@@ -90,7 +90,7 @@ impl Backup<'_> {
     /// # Errors
     /// [`Error::NotItsBackup`] if the file is not a copy of this store, [`Error::BackupAstray`] if another writer
     /// changed the copy, and any error of reading and writing. After an error the copy is unchanged.
-    pub fn to_file(self, to: impl AsRef<Path>) -> Result<Option<BackupStep>> {
+    pub fn to_file(self, to: impl AsRef<Path>) -> Result<Option<BackupResult>> {
         let to = to.as_ref();
         let taken_at = Timestamp::now();
         if !to.exists() {
@@ -133,7 +133,7 @@ impl Backup<'_> {
     /// [`Error::NotItsBackup`] if the folder holds backups of another store, [`Error::BackupAstray`] if this store
     /// does not continue from them, [`Error::Busy`] if another process is backing up into the folder, and any error of
     /// reading and writing.
-    pub fn to_folder(self, folder: impl AsRef<Path>, how: BackupFolder) -> Result<Option<BackupStep>> {
+    pub fn to_folder(self, folder: impl AsRef<Path>, how: BackupFolder) -> Result<Option<BackupResult>> {
         let folder = folder.as_ref();
         let _lock = folder::lock(folder, self.store.0.options.busy_timeout)?;
         let files = folder::list(folder)?;
@@ -163,7 +163,7 @@ impl Backup<'_> {
         // The oldest files were pruned. A file that cannot be read may hold anything.
         let is_outdated = |file: &&BackupFile| last_wipe > acts(file).unwrap_or(0);
         let outdated = files.iter().skip(pruned).filter(is_outdated).count();
-        Ok(Some(BackupStep { outdated, pruned, ..full_step(&file.path, taken_at, &report) }))
+        Ok(Some(BackupResult { outdated, pruned, ..full_step(&file.path, taken_at, &report) }))
     }
 
     /// Writes what is new to one more part if `may_add` is true and nothing was erased or redacted.
@@ -288,7 +288,7 @@ impl Backup<'_> {
     /// Returns a subscriber to changes of the file by this process or another one.
     #[must_use]
     pub fn changes(&self) -> Changes {
-        Changes { store: self.store.clone(), seen: self.store.0.signal.rings() }
+        Changes { store: self.store.clone(), seen: self.store.0.signal.notifications() }
     }
 }
 
@@ -297,7 +297,7 @@ enum Written {
     /// Nothing is new.
     Nothing,
     /// The part was written.
-    Part(BackupStep),
+    Part(BackupResult),
     /// Something is new, but the series may not have another part, or something was erased or redacted since. The
     /// earlier files of the series would still hold that.
     TooMuch,
@@ -307,7 +307,7 @@ enum Written {
 #[derive(Debug)]
 pub struct Changes {
     store: Store,
-    seen: Rings,
+    seen: Notifications,
 }
 
 impl Changes {
@@ -322,9 +322,9 @@ impl Changes {
         if let Place::File(_) = self.store.0.place {
             self.store.0.watch.start(&signal)?;
         }
-        let rings = signal.wait(self.seen, Instant::now().checked_add(timeout));
-        let changed = rings != self.seen;
-        self.seen = rings;
+        let notifications = signal.wait(self.seen, Instant::now().checked_add(timeout));
+        let changed = notifications != self.seen;
+        self.seen = notifications;
         Ok(changed)
     }
 }
@@ -410,8 +410,8 @@ fn note_series(db: &Connection, series: &[BackupFile]) -> Result<(Reach, usize)>
     Ok((reach, series.len() - 1 - first))
 }
 
-fn full_step(path: &Path, taken_at: Timestamp, report: &super::BackupReport) -> BackupStep {
-    BackupStep {
+fn full_step(path: &Path, taken_at: Timestamp, report: &super::BackupReport) -> BackupResult {
+    BackupResult {
         path: path.to_owned(),
         is_full: true,
         taken_at,
@@ -432,8 +432,8 @@ fn step(
     (from, to): (Position, Position),
     held: Held,
     bytes: u64,
-) -> BackupStep {
-    BackupStep {
+) -> BackupResult {
+    BackupResult {
         path: path.to_owned(),
         is_full: false,
         taken_at,

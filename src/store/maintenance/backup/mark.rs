@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::tables::{columns, has};
 use crate::error::Result;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 /// The columns of a mark.
 pub(super) const COLUMNS: &str = "key, id, event_count, head_hash, state, acts, files, digest";

@@ -22,13 +22,13 @@ use crate::error::{Error, Result};
 use crate::ids::Position;
 use crate::store::Backup;
 use crate::store::derived::migration::SCHEMA_VERSION;
-use crate::store::engine::{Doing as _, damage};
+use crate::store::engine::{WhileDoing as _, damage};
 use crate::store::file::place::{self, Place};
 use crate::store::table::log;
 
 pub use folder::BackupFile;
-pub use follow::{BackupFolder, BackupStep, Changes};
-pub use restore::{Moment, Restoration, Restored};
+pub use follow::{BackupFolder, BackupResult, Changes};
+pub use restore::{RestoreOptions, RestorePoint, Restored};
 
 /// The content of a backup, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::mark::{self, Reach};
 use super::tables::{self, has};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 /// The rows of the part's tables `mark` and `removed`.
 const MARK: &str = "SELECT p.*, p.changed_in_place OR p.known_count IS NULL AS is_whole FROM \

@@ -17,7 +17,7 @@ use super::{COUNTS, beside, mark, write_beside};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::store::derived::migration;
-use crate::store::engine::{Doing as _, damage, is_busy};
+use crate::store::engine::{WhileDoing as _, damage, is_busy};
 use crate::store::file::database;
 use crate::store::file::place::Place;
 use crate::store::maintenance::verify::{Verification, VerifyProgress};
@@ -28,7 +28,7 @@ const DOING: &str = "restoring";
 
 /// The point that a backup is restored to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Moment {
+pub enum RestorePoint {
     /// The newest state of the backup.
     Newest,
     /// The state right after the event at this position was appended.
@@ -41,17 +41,17 @@ pub enum Moment {
 
 /// The settings of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restoration {
+pub struct RestoreOptions {
     /// The point to restore to.
-    pub moment: Moment,
+    pub point: RestorePoint,
     /// Who restores. The administrative log of a file that was cut at a point records it.
     pub actor: Actor,
 }
 
-impl From<Moment> for Restoration {
+impl From<RestorePoint> for RestoreOptions {
     /// Restores to this point, with the default actor.
-    fn from(moment: Moment) -> Self {
-        Self { moment, actor: Actor::default() }
+    fn from(point: RestorePoint) -> Self {
+        Self { point, actor: Actor::default() }
     }
 }
 
@@ -96,7 +96,7 @@ impl Backup<'_> {
     pub fn restore(
         from: impl AsRef<Path>,
         to: impl AsRef<Path>,
-        how: &Restoration,
+        how: &RestoreOptions,
         progress: &mut dyn FnMut(VerifyProgress),
     ) -> Result<Restored> {
         let (from, to) = (from.as_ref(), to.as_ref());
@@ -151,18 +151,18 @@ impl Store {
 fn make(
     from: &Path,
     partial: &Path,
-    how: &Restoration,
+    how: &RestoreOptions,
     progress: &mut dyn FnMut(VerifyProgress),
 ) -> Result<Restored> {
-    let moment = &how.moment;
+    let point = &how.point;
     let built = match from.is_dir() {
-        true => from_folder(from, partial, moment)?,
-        false => from_file(from, partial, moment)?,
+        true => from_folder(from, partial, point)?,
+        false => from_file(from, partial, point)?,
     };
     let actor = how.actor.clone();
     let options = Options { create: false, follow_projections: false, actor, ..Options::default() };
     // The first opening brings an older schema up to date before anything is cut.
-    let cut = cut_at(&Store::open_with(partial, &options)?, moment)?;
+    let cut = cut_at(&Store::open_with(partial, &options)?, point)?;
     if built.files > 1 || cut > 0 {
         tidy(partial)?;
     }
@@ -184,14 +184,14 @@ struct Built {
     spared: Vec<String>,
 }
 
-fn from_file(from: &Path, partial: &Path, moment: &Moment) -> Result<Built> {
+fn from_file(from: &Path, partial: &Path, point: &RestorePoint) -> Result<Built> {
     let (source, schema) = database::open_as_it_is(&Place::File(from.to_owned()))?;
     if schema == 0 {
         return Err(Error::NotItsBackup { path: from.to_owned(), what: "it is empty".into() });
     }
     source.busy_timeout(Options::default().busy_timeout).doing(DOING)?;
     source.execute("VACUUM INTO ?1", [partial.to_str().unwrap_or_default()]).doing(DOING)?;
-    if let Moment::Holding(id) = moment
+    if let RestorePoint::Holding(id) = point
         && !holds(&source, id)?
     {
         return Err(Error::UnknownConversation { conversation: id.to_string() });
@@ -199,9 +199,9 @@ fn from_file(from: &Path, partial: &Path, moment: &Moment) -> Result<Built> {
     Ok(Built { taken_at: None, files: 1, spared: Vec::new() })
 }
 
-fn from_folder(folder: &Path, partial: &Path, moment: &Moment) -> Result<Built> {
+fn from_folder(folder: &Path, partial: &Path, point: &RestorePoint) -> Result<Built> {
     let files = folder::list(folder)?;
-    let last = last_of(&files, moment, folder)?;
+    let last = last_of(&files, point, folder)?;
     let target = &files[last];
     let first = files[..=last].iter().rposition(|file| file.is_full).ok_or_else(|| Error::NotItsBackup {
         path: folder.to_owned(),
@@ -215,14 +215,16 @@ fn from_folder(folder: &Path, partial: &Path, moment: &Moment) -> Result<Built> 
     }
     let mut spared = Vec::new();
     for pair in series.windows(2) {
-        let spare = match moment {
-            Moment::Newest => Spare::None,
-            Moment::Holding(id) => Spare::One(id),
-            Moment::Position(position) if pair[1].number == target.number && *position < target.to => {
+        let spare = match point {
+            RestorePoint::Newest => Spare::None,
+            RestorePoint::Holding(id) => Spare::One(id),
+            RestorePoint::Position(position) if pair[1].number == target.number && *position < target.to => {
                 Spare::All
             }
-            Moment::Time(time) if pair[1].number == target.number && *time < target.taken_at => Spare::All,
-            Moment::Position(_) | Moment::Time(_) => Spare::None,
+            RestorePoint::Time(time) if pair[1].number == target.number && *time < target.taken_at => {
+                Spare::All
+            }
+            RestorePoint::Position(_) | RestorePoint::Time(_) => Spare::None,
         };
         spared.extend(apply_part(&db, &pair[0], &pair[1], spare, spared.is_empty())?);
     }
@@ -231,25 +233,25 @@ fn from_folder(folder: &Path, partial: &Path, moment: &Moment) -> Result<Built> 
 }
 
 /// Returns the index of the last file that the restore needs.
-fn last_of(files: &[BackupFile], moment: &Moment, folder: &Path) -> Result<usize> {
+fn last_of(files: &[BackupFile], point: &RestorePoint, folder: &Path) -> Result<usize> {
     let Some(newest) = files.len().checked_sub(1) else {
         return Err(Error::NotItsBackup { path: folder.to_owned(), what: "there is no backup in it".into() });
     };
     // The search goes back from the end: if a store was restored to an earlier point and used again, the backups made
     // after that count.
     let back = |reaches: &dyn Fn(&BackupFile) -> bool| files.iter().rposition(|file| !reaches(file));
-    let last_before = match moment {
-        Moment::Newest => return Ok(newest),
-        Moment::Position(position) if *position > files[newest].to => {
+    let last_before = match point {
+        RestorePoint::Newest => return Ok(newest),
+        RestorePoint::Position(position) if *position > files[newest].to => {
             return Err(Error::BackupTooShort { position: *position, last_position: files[newest].to });
         }
-        Moment::Position(position) => {
+        RestorePoint::Position(position) => {
             let last_before = back(&|file| file.to >= *position);
             let history_start = first_of_history(files)?;
             return Ok(last_before.map_or(history_start, |at| (at + 1).clamp(history_start, newest)));
         }
-        Moment::Time(time) => back(&|file| file.taken_at >= *time),
-        Moment::Holding(id) => {
+        RestorePoint::Time(time) => back(&|file| file.taken_at >= *time),
+        RestorePoint::Holding(id) => {
             // The last file of the newest series that mentions the conversation.
             let mut newest = newest;
             for (at, file) in files.iter().enumerate().rev() {
@@ -415,18 +417,18 @@ fn apply_part(
     Ok(spared)
 }
 
-/// Cuts off everything after a moment. Returns the number of events cut off.
-fn cut_at(store: &Store, moment: &Moment) -> Result<u64> {
-    let cut = match moment {
-        Moment::Newest | Moment::Holding(_) => return Ok(0),
-        Moment::Position(position) => {
+/// Cuts off everything after a point. Returns the number of events cut off.
+fn cut_at(store: &Store, point: &RestorePoint) -> Result<u64> {
+    let cut = match point {
+        RestorePoint::Newest | RestorePoint::Holding(_) => return Ok(0),
+        RestorePoint::Position(position) => {
             let last_position = store.last_position()?;
             if *position > last_position {
                 return Err(Error::BackupTooShort { position: *position, last_position });
             }
             Cut::Position(*position)
         }
-        Moment::Time(time) => Cut::Time(*time),
+        RestorePoint::Time(time) => Cut::Time(*time),
     };
     store.write(|db| cut::cut(db, &cut, &store.0.options.actor))
 }

@@ -6,7 +6,7 @@
 use rusqlite::Connection;
 
 use crate::error::Result;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 /// Tables with rows of a conversation. Their column `conversation` has its key.
 pub(super) const OF_CONVERSATIONS: &[&str] = &[

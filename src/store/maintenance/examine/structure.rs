@@ -8,7 +8,7 @@ use rusqlite::{Connection, Params};
 
 use crate::error::{Error, Result};
 use crate::store::derived::schema::{ObjectKind, derived_objects};
-use crate::store::engine::{self, Doing as _, translate};
+use crate::store::engine::{self, WhileDoing as _, translate};
 use crate::store::table::repair::{self, Mending, Repair};
 use crate::store::{Maintenance, Store};
 

@@ -6,7 +6,7 @@ use super::Verification;
 use super::changes::told;
 use crate::error::Result;
 use crate::store::Store;
-use crate::store::engine::{Doing as _, is_damage};
+use crate::store::engine::{WhileDoing as _, is_damage};
 use crate::store::options::PAGE_MAX;
 use crate::store::table::admin::{self, Act};
 

@@ -19,7 +19,7 @@ use crate::event::{Envelope, kind};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::status::Effect;
 use crate::store::Store;
-use crate::store::engine::{Doing as _, is_damage};
+use crate::store::engine::{WhileDoing as _, is_damage};
 use crate::store::table::archive::Payloads;
 use crate::store::table::catalogue::Entry;
 use crate::store::table::log;

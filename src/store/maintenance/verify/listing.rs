@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::Store;
-use crate::store::engine::{Doing as _, is_damage};
+use crate::store::engine::{WhileDoing as _, is_damage};
 
 /// The statements that list the catalogue: from the first row on, and from the last one back.
 const TABLE: [&str; 2] = [

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::store::derived::projection;
-use crate::store::engine::{Doing as _, is_damage, translate};
+use crate::store::engine::{WhileDoing as _, is_damage, translate};
 use crate::store::table::{catalogue, change, log};
 use crate::store::{Audit, Store};
 use changes::told;

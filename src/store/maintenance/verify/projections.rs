@@ -8,7 +8,7 @@ use crate::store::derived::projection::compare::{self, Drift};
 use crate::store::derived::projection::rebuild::RebuildProgress;
 use crate::store::derived::projection::{self};
 use crate::store::derived::schema;
-use crate::store::engine::{Doing as _, is_damage};
+use crate::store::engine::{WhileDoing as _, is_damage};
 use crate::store::file::database;
 use crate::store::table::catalogue;
 use crate::store::{Audit, Store};

@@ -6,7 +6,7 @@ use super::{Finding, Verification, VerifyProgress};
 use crate::error::Result;
 use crate::store::Audit;
 use crate::store::derived::projection::rebuild::RebuildProgress;
-use crate::store::engine::{Doing as _, damage};
+use crate::store::engine::{WhileDoing as _, damage};
 use crate::store::file::database;
 
 /// Checks every page, each index against its table, and each constraint against its rows.

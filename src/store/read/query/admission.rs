@@ -13,7 +13,7 @@ use super::views::{VIEWS, view};
 use super::{SQL_BYTES_MAX, SqlLimits, VALUE_BYTES_MAX, run, teach};
 use crate::error::{Error, Result};
 use crate::store::engine::heap::{self, Bounds, Why};
-use crate::store::engine::{Doing as _, Stop, stop};
+use crate::store::engine::{Stop, WhileDoing as _, stop};
 use crate::store::options::PATIENCE_MAX;
 use crate::store::table::archive;
 
@@ -113,7 +113,7 @@ const FUNCTIONS: &[&str] = &[
 
 /// Common table expressions within the views (`confirmations` in V6). The engine gives such a name to the authorizer
 /// as the accessor if the expression reads a table. A statement that uses such a name itself gains nothing, because
-/// there are no tables at the first door.
+/// there are no tables at the first stage.
 const WITHIN_VIEWS: &[&str] = &["stood", "asked", "earliest", "judged", "decided"];
 
 /// The most SELECTs that a statement may have after its common table expressions are expanded.
@@ -122,7 +122,7 @@ const SELECTS_MAX: u32 = 2_000;
 /// The same limit with the SELECTs of the views.
 const SELECTS_MAX_OF_FILE: u32 = 40_000;
 
-/// The most memory for preparing a statement at the first door, in bytes.
+/// The most memory for preparing a statement at the first stage, in bytes.
 const PREPARE_BYTES_MAX: u64 = 64 << 20;
 
 /// The hint for a statement that grows too large.
@@ -137,24 +137,24 @@ pub(super) fn admits_function(name: &str) -> bool {
     FUNCTIONS.iter().any(|function| function.eq_ignore_ascii_case(name))
 }
 
-/// The two checks (doors) that a statement must pass.
+/// The two checks (stages) that a statement must pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Door {
-    /// The first door: a database in memory that has only the documented names.
+pub(super) enum Stage {
+    /// The first stage: a database in memory that has only the documented names.
     Names,
-    /// The second door: the file.
+    /// The second stage: the file.
     File,
 }
 
-/// Returns an authorizer for a door, and the receiver of its refusals. `modules` are the engine's virtual tables.
+/// Returns an authorizer for a stage, and the receiver of its refusals. `modules` are the engine's virtual tables.
 pub(super) fn authorizer(
-    door: Door,
+    stage: Stage,
     modules: Vec<String>,
 ) -> (impl FnMut(AuthContext<'_>) -> Authorization + Send + 'static, Receiver<String>) {
     let (report, refused): (Sender<String>, _) = mpsc::channel();
     let mut selects = 0_u32;
-    let authorize = move |context: AuthContext<'_>| match count(&mut selects, door, &context)
-        .and_then(|()| judge(door, &context, &modules))
+    let authorize = move |context: AuthContext<'_>| match count(&mut selects, stage, &context)
+        .and_then(|()| judge(stage, &context, &modules))
     {
         Ok(()) => Authorization::Allow,
         Err(what) => {
@@ -174,13 +174,13 @@ pub(super) fn modules(db: &Connection) -> Result<Vec<String>> {
 }
 
 /// Counts the SELECTs of a statement after its common table expressions are expanded, and checks the limits.
-fn count(selects: &mut u32, door: Door, context: &AuthContext<'_>) -> Result<(), String> {
+fn count(selects: &mut u32, stage: Stage, context: &AuthContext<'_>) -> Result<(), String> {
     if matches!(context.action, AuthAction::Select) {
         *selects += 1;
     }
-    let most = match door {
-        Door::Names => SELECTS_MAX,
-        Door::File => SELECTS_MAX_OF_FILE,
+    let most = match stage {
+        Stage::Names => SELECTS_MAX,
+        Stage::File => SELECTS_MAX_OF_FILE,
     };
     if *selects > most {
         return Err(GROWN.to_owned());
@@ -189,13 +189,13 @@ fn count(selects: &mut u32, door: Door, context: &AuthContext<'_>) -> Result<(),
     heap::look().map_or(Ok(()), |_| Err("a limit was reached".to_owned()))
 }
 
-fn judge(door: Door, context: &AuthContext<'_>, modules: &[String]) -> Result<(), String> {
+fn judge(stage: Stage, context: &AuthContext<'_>, modules: &[String]) -> Result<(), String> {
     match context.action {
         AuthAction::Select | AuthAction::Recursive => Ok(()),
         AuthAction::Function { function_name } if admits_function(function_name) => Ok(()),
-        // A statement that calls this function itself was already rejected: the first door has no such function.
+        // A statement that calls this function itself was already rejected: the first stage has no such function.
         AuthAction::Function { function_name }
-            if door == Door::File && function_name == archive::UNARCHIVED =>
+            if stage == Stage::File && function_name == archive::UNARCHIVED =>
         {
             Ok(())
         }
@@ -211,10 +211,10 @@ fn judge(door: Door, context: &AuthContext<'_>, modules: &[String]) -> Result<()
                 view(reader).is_some() || WITHIN_VIEWS.iter().any(|name| name.eq_ignore_ascii_case(reader))
             });
             // If no column of a table is read, the engine passes an empty column name. If it merged a view into the
-            // query, it does not pass the view as the accessor. At the first door such a table can only be a common
+            // query, it does not pass the view as the accessor. At the first stage such a table can only be a common
             // table expression of the statement (WITH) or a table of the engine.
             let reads_nothing = column_name.is_empty() && !is_of_the_engine(table_name, modules);
-            if reads_nothing || (door == Door::File && is_read_by_view) {
+            if reads_nothing || (stage == Stage::File && is_read_by_view) {
                 return Ok(());
             }
             Err(format!("a query may not read {table_name}"))
@@ -236,7 +236,7 @@ fn is_of_the_engine(table: &str, modules: &[String]) -> bool {
     table.starts_with("sqlite_") || table.starts_with("pragma_") || modules.contains(&table)
 }
 
-/// Prepares `sql` at the first door. Returns the names of its parameters, without the colon.
+/// Prepares `sql` at the first stage. Returns the names of its parameters, without the colon.
 ///
 /// # Errors
 /// [`Error::QueryRefused`] with a hint, [`Error::QueryTooLong`] if preparing takes longer than the query's time
@@ -251,7 +251,7 @@ pub(super) fn check(sql: &str, limits: SqlLimits) -> Result<Vec<String>> {
         return Err(refuse("the statement contains a NUL character", "leave it out"));
     }
     let db = names_only()?;
-    let (authorize, refused) = authorizer(Door::Names, modules(&db)?);
+    let (authorize, refused) = authorizer(Stage::Names, modules(&db)?);
     db.authorizer(Some(authorize)).doing(DOING)?;
     let memory_bytes_max = limits.memory_bytes_max.min(PREPARE_BYTES_MAX);
     let deadline = Instant::now() + limits.time_max.min(PATIENCE_MAX);

@@ -16,7 +16,7 @@ use rusqlite::{Connection, ToSql};
 
 use super::pattern::Pattern;
 use crate::error::Result;
-use crate::store::engine::{Doing as _, heap};
+use crate::store::engine::{WhileDoing as _, heap};
 
 /// The longest pattern of LIKE and GLOB, in bytes.
 const PATTERN_BYTES_MAX: usize = 1_000;

@@ -1,12 +1,12 @@
 //! Runs SQL of untrusted callers: one SELECT over the documented views, on a connection that can do nothing else.
 //!
-//! A statement must pass two checks, called doors. At the first door it is prepared against an empty database in
+//! A statement must pass two checks, called stages. At the first stage it is prepared against an empty database in
 //! memory that has the documented views and no tables. So an undocumented name does not exist there, and a name that
 //! the statement defines (such as a common table expression named like a view) cannot gain a view's rights. At the
-//! second door it is prepared on a read-only connection of its own to the file. The authorizer of that connection
+//! second stage it is prepared on a read-only connection of its own to the file. The authorizer of that connection
 //! allows views, and allows a table only if a view reads it. Then the statement runs with limits of rows and bytes.
 //!
-//! A deadline and a memory limit hold at both doors and while the statement runs. The engine checks them at jumps of
+//! A deadline and a memory limit hold at both stages and while the statement runs. The engine checks them at jumps of
 //! the program and at every allocation (`engine/heap.rs`). Functions that could keep the processor busy within a single
 //! call are replaced by functions that check the clock (`functions.rs`). If a program could run for long without a
 //! check, its values must be smaller (`cost.rs`).

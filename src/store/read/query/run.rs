@@ -9,13 +9,13 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
 
-use super::admission::{self, Door};
+use super::admission::{self, Stage};
 use super::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Truncation, cost, functions, teach};
 use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::store::derived::projection;
 use crate::store::engine::heap::{self, Bounds, Meter, Why};
-use crate::store::engine::{self, Doing as _};
+use crate::store::engine::{self, WhileDoing as _};
 use crate::store::file::database;
 use crate::store::file::place::Place;
 use crate::store::options::PATIENCE_MAX;
@@ -64,7 +64,7 @@ impl ToSql for SqlValue {
     }
 }
 
-/// Runs a statement that passed the first door. `spent` is the time already used.
+/// Runs a statement that passed the first stage. `spent` is the time already used.
 pub(super) fn run(
     store: &Store,
     query: &SqlQuery<'_>,
@@ -88,7 +88,7 @@ pub(super) fn run(
     let modules = admission::modules(&db)?;
     admission::confine(&db, limits.value_bytes_max)?;
     functions::replace_slow_ones(&db, limits.value_bytes_max)?;
-    let (mut authorize, refused) = admission::authorizer(Door::File, modules);
+    let (mut authorize, refused) = admission::authorizer(Stage::File, modules);
     let reads_derived = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&reads_derived);
     let note_and_authorize = move |context: AuthContext<'_>| {

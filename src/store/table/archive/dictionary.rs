@@ -11,7 +11,7 @@ use super::write::{broken, dictionary_of, each};
 use super::{DOING, keys, run};
 use crate::error::Result;
 use crate::ids::ConversationId;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::{admin, catalogue};
 
 const ADD: &str = "INSERT INTO archive_dictionary (content) VALUES (?1)";

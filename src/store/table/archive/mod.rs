@@ -24,7 +24,7 @@ use super::catalogue;
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::Retention;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use dictionary::{Lesson, SERVED_BYTES_MAX};
 use write::{pack, unpack};
 

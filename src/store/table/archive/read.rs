@@ -8,7 +8,7 @@ use zstd::bulk::Decompressor;
 use super::STUB;
 use crate::error::{Error, Result};
 use crate::event::PAYLOAD_BYTES_MAX;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::log::StoredEvent;
 
 const FETCH: &str = "SELECT p.content, p.bytes, a.dictionary FROM archived_payload AS p \

@@ -13,7 +13,7 @@ use zstd::bulk::Decompressor;
 use super::read::{decompress, decompressor};
 use super::{STUB, UNARCHIVED};
 use crate::error::Result;
-use crate::store::engine::{self, Doing as _, heap};
+use crate::store::engine::{self, WhileDoing as _, heap};
 
 const ARCHIVES: &str = "SELECT 1 FROM archived_conversation";
 const DICTIONARIES: &str = "SELECT key, content FROM archive_dictionary";

@@ -7,7 +7,7 @@ use super::read::Payloads;
 use super::{Archived, DOING, STUB, has_fresh, is_archived, keys, run, sizes};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::change::{self, Subject};
 use crate::store::table::log;
 

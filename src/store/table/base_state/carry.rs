@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use super::{COUNT_HEADS, LOAD, STALE_USAGE};
 use crate::chain::Digest;
 use crate::error::Result;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 const ADD: &str = "INSERT INTO base_state (conversation, version, document, document_version, first_document) \
      VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (conversation) DO UPDATE SET version = excluded.version, \

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::ids::Sequence;
 use crate::json::{Object, Raw};
 use crate::state::base::{BaseDocument, FieldChange};
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::catalogue::Entry;
 use crate::store::table::copied;
 

@@ -6,7 +6,7 @@ use super::{LOAD, document_at, follow, last_head_move, stored_document};
 use crate::error::Result;
 use crate::event::kind;
 use crate::ids::{Sequence, Timestamp};
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::catalogue;
 use crate::store::table::log;
 

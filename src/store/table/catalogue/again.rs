@@ -7,7 +7,7 @@ use crate::chain::Digest;
 use crate::error::Result;
 use crate::ids::Timestamp;
 use crate::state::ExecutionStatus;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::base_state;
 
 const REST: &str = "SELECT first_message, last_timestamp, updated_at FROM conversation WHERE key = ?1";

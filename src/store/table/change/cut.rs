@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use super::{Change, Items, Subject, differences, items, rows, write, write_difference};
 use crate::chain::Digest;
 use crate::error::Result;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::log;
 
 const CUT: &str = "DELETE FROM change WHERE conversation = ?1 AND number > ?2";

@@ -18,7 +18,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use crate::chain::{self, Digest};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
-use crate::store::engine::{Doing as _, place};
+use crate::store::engine::{WhileDoing as _, place};
 
 pub(in crate::store) use cut::taken_back;
 pub(in crate::store) use seal::seal;

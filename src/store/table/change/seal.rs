@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::{Subject, take_over};
 use crate::error::Result;
 use crate::ids::Timestamp;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::log;
 
 const KEYS: &str = "SELECT key FROM conversation ORDER BY key";

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::chain::Digest;
 use crate::error::Result;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 
 /// A kind of data beside the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
-use crate::store::engine::Doing as _;
+use crate::store::engine::WhileDoing as _;
 use crate::store::table::admin::{self, ActKind};
 use crate::store::table::archive::Payloads;
 use crate::store::table::row::StoredRow;

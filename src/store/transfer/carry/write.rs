@@ -92,8 +92,8 @@ fn append(
         }
         position = Position(position.0 + 1);
         let recorded_at = row.recorded_at;
-        let spot = log::Spot { position, conversation: entry.key, sequence, recorded_at, hash };
-        log::insert_row(db, &spot, row)?;
+        let event_place = log::EventPlace { position, conversation: entry.key, sequence, recorded_at, hash };
+        log::insert_row(db, &event_place, row)?;
         if let Some(file) = &row.file {
             origin::name_file(db, entry.key, (position, sequence), file)?;
         }
@@ -107,7 +107,7 @@ fn append(
 /// Returns the event of a row, to count it and to apply its effect on the status.
 fn read(row: &StoredRow) -> Result<NewEvent> {
     let id = EventId::new(&*row.id)?;
-    Ok(NewEvent::keep(&*row.payload, || id)?)
+    Ok(NewEvent::parse_lenient(&*row.payload, || id)?)
 }
 
 /// Copies all data beside the events.

@@ -1,7 +1,7 @@
 // The content of messages and results: texts and pictures.
 import { html, useState } from '../../lib/ui.js';
 import { bytes } from '../../lib/format.js';
-import { complain } from '../../lib/notes.js';
+import { showError } from '../../lib/notes.js';
 import { whole } from './output.js';
 
 const IMAGE = /^data:image\/(png|jpeg|gif|webp|avif);base64,/;
@@ -27,7 +27,7 @@ function Picture({ picture, entry, context }) {
   const [isBroken, setBroken] = useState(false);
   if (isBroken) return html`<p class="soft">A picture that cannot be shown, ${bytes(picture.url.length * 0.75)}.</p>`;
   if (!IMAGE.test(picture.url)) return html`<p class="soft">A picture elsewhere: <code>${picture.url.slice(0, 200)}</code></p>`;
-  const load = () => whole(context, entry.sequence, picture.pointer).then(setUrl, complain);
+  const load = () => whole(context, entry.sequence, picture.pointer).then(setUrl, showError);
   if (!url) return html`<button class="small" onClick=${load}>Show the picture (${bytes(cut * 0.75)})</button>`;
   return html`
     <button class="picture" aria-pressed=${isLarge} aria-label=${isLarge ? 'Smaller' : 'Larger'} onClick=${() => setLarge(!isLarge)}>

@@ -2,8 +2,8 @@
 import { html, useMemo, useState } from '../../lib/ui.js';
 import { count, plural } from '../../lib/format.js';
 import { ansi, stripped } from '../../ui/ansi.js';
-import { complain } from '../../lib/notes.js';
-import { at, get } from '../../lib/api.js';
+import { showError } from '../../lib/notes.js';
+import { encodedPath, get } from '../../lib/api.js';
 
 const LINES = 14;
 const LAST = 4;
@@ -15,7 +15,7 @@ const SHOWN_MAX = 400000;
 
 /** Loads the whole text that the server cut in an event. */
 export async function whole(context, sequence, pointer) {
-  const page = await get(at`/api/annals/conversations/${context.id}/events`, { from: sequence, to: sequence, limit: 1 });
+  const page = await get(encodedPath`/api/annals/conversations/${context.id}/events`, { from: sequence, to: sequence, limit: 1 });
   let value = page.events[0].event;
   for (const step of pointer.split('/').slice(1)) value = value[step.replaceAll('~1', '/').replaceAll('~0', '~')];
   return value;
@@ -51,7 +51,7 @@ export function Output({ text, entry, context, pointer, label = 'Output' }) {
       setAll(await whole(context, entry.sequence, pointer));
       setOpen(true);
     } catch (error) {
-      complain(error);
+      showError(error);
     }
   };
   return html`

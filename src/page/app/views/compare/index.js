@@ -43,7 +43,7 @@ export function View({ query }) {
     setRight(query.right ?? '');
   }, [query.left, query.right]);
   const isReady = Boolean(query.left && query.right);
-  const { value, error, isLoading, again } = useLoad(
+  const { value, error, isLoading, reload } = useLoad(
     (signal) => (isReady ? get('/api/annals/diff', { left: query.left, right: query.right }, signal) : Promise.resolve(null)),
     [query.left, query.right]);
   const submit = (event) => {
@@ -59,7 +59,7 @@ export function View({ query }) {
       <button class="main">Compare</button>
     </form>
     <p class="soft small">A conversation’s id or the beginning of its id. After an @, a point: a sequence, an event’s id, or a time.</p>
-    ${error && html`<${Problem} error=${error} again=${again} />`}
+    ${error && html`<${Problem} error=${error} reload=${reload} />`}
     ${isLoading && isReady && !value && html`<${Waiting} />`}
     ${value && html`<${Difference} value=${value} left=${query.left} right=${query.right} />`}`;
 }

@@ -1,7 +1,7 @@
 // The events that only one side has, each with the beginning of its text.
 import { html } from '../../lib/ui.js';
 import { href } from '../../lib/router.js';
-import { at, get, post } from '../../lib/api.js';
+import { encodedPath, get, post } from '../../lib/api.js';
 import { useLoad } from '../../lib/load.js';
 import { count } from '../../lib/format.js';
 import { stripped } from '../../ui/ansi.js';
@@ -17,7 +17,7 @@ const SQL = `SELECT sequence, coalesce(tool, role) AS who, substr(text, 1, 160) 
 /** Loads the lines of the transcript for some events. Returns a map by sequence. */
 async function transcriptLines(side, marks, signal) {
   if (marks.length === 0) return new Map();
-  const { id } = await get(at`/api/annals/conversations/${conversation(side)}`, {}, signal);
+  const { id } = await get(encodedPath`/api/annals/conversations/${conversation(side)}`, {}, signal);
   const sequences = JSON.stringify(marks.slice(0, SHOWN).map((mark) => mark.sequence));
   const { rows } = await post('/api/annals/query', { sql: SQL, parameters: { conversation: id, sequences } }, signal);
   return new Map(rows.map(([sequence, who, text]) => [sequence, { who, text }]));

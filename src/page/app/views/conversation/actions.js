@@ -1,8 +1,8 @@
 // The actions on a whole conversation: run, pause, interrupt, rename, delete.
 import { html, useState } from '../../lib/ui.js';
 import { go } from '../../lib/router.js';
-import { at, post, remove } from '../../lib/api.js';
-import { attempt, say } from '../../lib/notes.js';
+import { encodedPath, post, remove } from '../../lib/api.js';
+import { runOrShowError, showNote } from '../../lib/notes.js';
 import { plural } from '../../lib/format.js';
 import { Dialog } from '../../ui/dialog.js';
 import { Icon } from '../../ui/icon.js';
@@ -13,11 +13,11 @@ function Deletion({ context, isOpen, close }) {
   const [isBusy, setBusy] = useState(false);
   const run = async () => {
     setBusy(true);
-    const isDone = await attempt(() => remove(at`/api/conversations/${context.id}`));
+    const isDone = await runOrShowError(() => remove(encodedPath`/api/conversations/${context.id}`));
     setBusy(false);
     if (!isDone) return;
     close();
-    say('The conversation is deleted.', { advice: 'A receipt stays in the administrative log.' });
+    showNote('The conversation is deleted.', { advice: 'A receipt stays in the administrative log.' });
     go(['conversations']);
   };
   return html`
@@ -33,8 +33,8 @@ export function Actions({ context, rename }) {
   const { status } = context.head.value;
   const [isDeleting, setDeleting] = useState(false);
   if (context.copyOf) return null;
-  const command = (name) => attempt(async () => {
-    await post(at`/api/conversations/${context.id}/${name}`);
+  const command = (name) => runOrShowError(async () => {
+    await post(encodedPath`/api/conversations/${context.id}/${name}`);
     context.refresh();
   });
   const isRunning = status === 'running';

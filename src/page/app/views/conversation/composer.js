@@ -1,8 +1,8 @@
 // The field for messages to the agent, and the buttons for calls that wait for consent.
 import { html, useRef, useState } from '../../lib/ui.js';
-import { at, get, post } from '../../lib/api.js';
+import { encodedPath, get, post } from '../../lib/api.js';
 import { useLoad } from '../../lib/load.js';
-import { attempt } from '../../lib/notes.js';
+import { runOrShowError } from '../../lib/notes.js';
 import { plural } from '../../lib/format.js';
 import { Icon } from '../../ui/icon.js';
 
@@ -11,12 +11,12 @@ function Consent({ context }) {
   const [reason, setReason] = useState('');
   const [isBusy, setBusy] = useState(false);
   const total = context.log.total.value;
-  const { value } = useLoad((signal) => get(at`/api/annals/conversations/${context.id}/state`, { brief: true }, signal), [total]);
+  const { value } = useLoad((signal) => get(encodedPath`/api/annals/conversations/${context.id}/state`, { brief: true }, signal), [total]);
   const waiting = value?.unmatched_action_ids ?? [];
   const answer = async (accept) => {
     setBusy(true);
     const body = accept ? { accept } : { accept, reason: reason.trim() || 'The user rejected the action.' };
-    await attempt(() => post(at`/api/conversations/${context.id}/events/respond_to_confirmation`, body));
+    await runOrShowError(() => post(encodedPath`/api/conversations/${context.id}/events/respond_to_confirmation`, body));
     setBusy(false);
     context.refresh();
   };
@@ -40,7 +40,7 @@ export function Composer({ context }) {
     if (!text.trim() || isBusy) return;
     setBusy(true);
     const body = { role: 'user', content: [{ type: 'text', text }], run: runs };
-    const isDone = await attempt(() => post(at`/api/conversations/${context.id}/events`, body));
+    const isDone = await runOrShowError(() => post(encodedPath`/api/conversations/${context.id}/events`, body));
     setBusy(false);
     if (isDone) {
       setText('');

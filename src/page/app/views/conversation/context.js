@@ -1,8 +1,8 @@
 // The state and the actions that the cards of a conversation share.
 import { signal } from '../../lib/ui.js';
 import { go, setQuery } from '../../lib/router.js';
-import { at, get, isAbort, post } from '../../lib/api.js';
-import { complain, say } from '../../lib/notes.js';
+import { encodedPath, get, isAbort, post } from '../../lib/api.js';
+import { showError, showNote } from '../../lib/notes.js';
 import { Log } from './log.js';
 
 /** Returns the number in a parameter. `null` if it is not a number. */
@@ -36,14 +36,14 @@ export class Context {
   async lookForBranches() {
     try {
       const until = this.log.total.peek() - 1;
-      const found = await get(at`/api/annals/conversations/${this.id}/branches`, {}, this.abort.signal);
+      const found = await get(encodedPath`/api/annals/conversations/${this.id}/branches`, {}, this.abort.signal);
       this.liveUntil = until;
       const [first] = found.live ?? [];
       const isAll = found.live?.length === 1 && first[0] === 0 && first[1] >= until;
       this.live.value = isAll ? null : found.live;
       return found;
     } catch (error) {
-      if (!isAbort(error)) complain(error);
+      if (!isAbort(error)) showError(error);
       return null;
     }
   }
@@ -56,7 +56,7 @@ export class Context {
 
   async refresh() {
     try {
-      this.head.value = await get(at`/api/annals/conversations/${this.id}`);
+      this.head.value = await get(encodedPath`/api/annals/conversations/${this.id}`);
     } catch { /* the next event refreshes it again */ }
   }
 
@@ -75,10 +75,10 @@ export class Context {
   async goToEvent(id) {
     try {
       const place = this.log.place(id) ?? await this.sequenceOf(id);
-      if (place === null) say('This event is not in the log.', { isError: true, advice: 'It may stand for a summary.' });
+      if (place === null) showNote('This event is not in the log.', { isError: true, advice: 'It may stand for a summary.' });
       else this.goTo(place);
     } catch (error) {
-      complain(error);
+      showError(error);
     }
   }
 
@@ -116,21 +116,21 @@ export class Context {
 
   async fork(event) {
     try {
-      const made = await post(at`/api/conversations/${this.id}/fork`, { from_event_id: event, reset_metrics: false });
-      say('The fork is made.', { advice: 'It begins with all events up to that point.' });
+      const made = await post(encodedPath`/api/conversations/${this.id}/fork`, { from_event_id: event, reset_metrics: false });
+      showNote('The fork is made.', { advice: 'It begins with all events up to that point.' });
       go(['c', made.id]);
     } catch (error) {
-      complain(error);
+      showError(error);
     }
   }
 
   async navigate(event) {
     try {
-      await post(at`/api/conversations/${this.id}/navigate`, { event_id: event });
+      await post(encodedPath`/api/conversations/${this.id}/navigate`, { event_id: event });
       await Promise.all([this.lookForBranches(), this.refresh()]);
-      say('HEAD is moved.', { advice: 'New events continue from there. No event is lost.' });
+      showNote('HEAD is moved.', { advice: 'New events continue from there. No event is lost.' });
     } catch (error) {
-      complain(error);
+      showError(error);
     }
   }
 }

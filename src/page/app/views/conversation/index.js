@@ -1,7 +1,7 @@
 // The view of one conversation. It loads the conversation and then shows it.
 import { html } from '../../lib/ui.js';
 import { useLoad } from '../../lib/load.js';
-import { at, get } from '../../lib/api.js';
+import { encodedPath, get } from '../../lib/api.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
 import { PAGE, TEXTS } from './log.js';
 import { Conversation } from './conversation.js';
@@ -11,8 +11,8 @@ async function load(id, query, signal) {
   const isBeginning = !query.event && !query.at && !query.tab;
   const first = { from: 0, to: PAGE * 2 - 1, limit: PAGE * 2, texts: TEXTS };
   const [head, page] = await Promise.all([
-    get(at`/api/annals/conversations/${id}`, {}, signal),
-    isBeginning ? get(at`/api/annals/conversations/${id}/events`, first, signal) : null,
+    get(encodedPath`/api/annals/conversations/${id}`, {}, signal),
+    isBeginning ? get(encodedPath`/api/annals/conversations/${id}/events`, first, signal) : null,
   ]);
   // A page of very large events may arrive in parts. Then the log loads its events itself.
   const isWhole = page && (page.next === null || page.events.length === PAGE * 2);
@@ -21,8 +21,8 @@ async function load(id, query, signal) {
 
 export function View({ path, query }) {
   const [id] = path;
-  const { value, error, again } = useLoad((signal) => load(id ?? '', query, signal), [id]);
-  if (error && !value) return html`<div class="middle"><h1>The conversation cannot be shown</h1><${Problem} error=${error} again=${again} /></div>`;
+  const { value, error, reload } = useLoad((signal) => load(id ?? '', query, signal), [id]);
+  if (error && !value) return html`<div class="middle"><h1>The conversation cannot be shown</h1><${Problem} error=${error} reload=${reload} /></div>`;
   if (!value || !value.head.id.startsWith(id)) return html`<${Waiting} />`;
   return html`<${Conversation} key=${value.head.id} head=${value.head} events=${value.events} query=${query} />`;
 }

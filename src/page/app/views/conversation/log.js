@@ -1,6 +1,6 @@
 // A conversation's log as the browser keeps it: the pages of events around the visible ones. Other pages are dropped.
 import { signal } from '../../lib/ui.js';
-import { at, get, isAbort } from '../../lib/api.js';
+import { encodedPath, get, isAbort } from '../../lib/api.js';
 
 /** The number of events of a page. */
 export const PAGE = 25;
@@ -77,7 +77,7 @@ export class Log {
       let next = query.from;
       // A page of very large events may arrive in parts.
       while (next !== null && next < query.from + PAGE) {
-        const answer = await get(at`/api/annals/conversations/${this.id}/events`, { ...query, from: next }, abort.signal);
+        const answer = await get(encodedPath`/api/annals/conversations/${this.id}/events`, { ...query, from: next }, abort.signal);
         entries.push(...answer.events);
         next = answer.next;
       }

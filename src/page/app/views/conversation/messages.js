@@ -1,6 +1,6 @@
 // The exact messages that the model received before a reply, or would receive at a point, and the condensed events.
 import { html, useState } from '../../lib/ui.js';
-import { at, get } from '../../lib/api.js';
+import { encodedPath, get } from '../../lib/api.js';
 import { setQuery } from '../../lib/router.js';
 import { useLoad } from '../../lib/load.js';
 import { count, plural } from '../../lib/format.js';
@@ -17,7 +17,7 @@ const SHOWN = 60;
 const WIRES = [['plain', 'As the SDK has them'], ['chat', 'As a chat request'], ['responses', 'As a responses request']];
 
 async function load(context, point, wire, signal) {
-  const path = (what) => at`/api/annals/conversations/${context.id}/`.concat(what);
+  const path = (what) => encodedPath`/api/annals/conversations/${context.id}/`.concat(what);
   const [messages, events] = await Promise.all([
     get(path('messages'), { at: point, wire, live: true }, signal),
     get(path('events'), { kind: 'Condensation', to: point, limit: 1000, texts: 4000 }, signal),
@@ -68,9 +68,9 @@ export function Messages({ context, reply }) {
   const last = context.log.total.value - 1;
   // The model saw only the events before its reply.
   const point = reply !== null ? reply - 1 : context.at.value ?? last;
-  const { value, error, isLoading, again } = useLoad(
+  const { value, error, isLoading, reload } = useLoad(
     (signal) => (point < 0 ? Promise.resolve({ messages: [], condensations: [] }) : load(context, point, wire, signal)), [point, wire]);
-  if (error) return html`<div class="pane"><${Problem} error=${error} again=${again} /></div>`;
+  if (error) return html`<div class="pane"><${Problem} error=${error} reload=${reload} /></div>`;
   if (!value) return html`<div class="pane"><${Waiting} /></div>`;
   const all = value.messages;
   const skipped = isAll || all.length <= SHOWN ? 0 : all.length - SHOWN;

@@ -1,7 +1,7 @@
 // The title and the tags of a conversation.
 import { html, useState } from '../../lib/ui.js';
-import { at, patch } from '../../lib/api.js';
-import { attempt } from '../../lib/notes.js';
+import { encodedPath, patch } from '../../lib/api.js';
+import { runOrShowError } from '../../lib/notes.js';
 import { Dialog } from '../../ui/dialog.js';
 
 /** Returns the tags as text, one tag per line: `name: value`. */
@@ -24,7 +24,7 @@ function Form({ context, close }) {
     event.preventDefault();
     const body = { tags: read(tags) };
     if (title.trim()) body.title = title.trim();
-    if (await attempt(() => patch(at`/api/conversations/${context.id}`, body))) {
+    if (await runOrShowError(() => patch(encodedPath`/api/conversations/${context.id}`, body))) {
       context.refresh();
       close();
     }

@@ -1,6 +1,6 @@
 // The dialog that shows an event as it is stored.
 import { html } from '../../lib/ui.js';
-import { at, ask } from '../../lib/api.js';
+import { encodedPath, request } from '../../lib/api.js';
 import { useLoad } from '../../lib/load.js';
 import { bytes, count, moment } from '../../lib/format.js';
 import { Dialog } from '../../ui/dialog.js';
@@ -10,13 +10,13 @@ import { shown } from '../../ui/text.js';
 const SHOWN_MAX = 400000;
 
 function Body({ context, sequence }) {
-  const { value, error, again } = useLoad(async (signal) => {
+  const { value, error, reload } = useLoad(async (signal) => {
     const query = { from: sequence, to: sequence, limit: 1 };
-    const text = await (await ask('GET', at`/api/annals/conversations/${context.id}/events`, { query, signal })).text();
+    const text = await (await request('GET', encodedPath`/api/annals/conversations/${context.id}/events`, { query, signal })).text();
     const [stored] = JSON.parse(text).events;
     return { stored, pretty: JSON.stringify(stored?.event, null, 2) ?? '' };
   }, [sequence]);
-  if (error) return html`<${Problem} error=${error} again=${again} />`;
+  if (error) return html`<${Problem} error=${error} reload=${reload} />`;
   if (!value) return html`<${Waiting} />`;
   const { stored, pretty } = value;
   return html`

@@ -1,7 +1,7 @@
 // The side panel: the state of the conversation at the chosen point.
 import { html, useEffect, useState } from '../../lib/ui.js';
-import { at, get } from '../../lib/api.js';
-import { useEvery, useLatest } from '../../lib/load.js';
+import { encodedPath, get } from '../../lib/api.js';
+import { useLatest, useThrottled } from '../../lib/load.js';
 import { cost, count, short, words } from '../../lib/format.js';
 import { Figure, Problem, Status, Waiting } from '../../ui/pieces.js';
 import { Icon } from '../../ui/icon.js';
@@ -26,17 +26,17 @@ export function Side({ context, close }) {
     const timer = setTimeout(() => setDue(true), LATER_MS);
     return () => clearTimeout(timer);
   }, []);
-  const place = useEvery(JSON.stringify([point, end]), end > LONG ? LONG_MS : CALM_MS);
-  const { value: state, error, isLoading, again } = useLatest((wanted, signal) => {
+  const place = useThrottled(JSON.stringify([point, end]), end > LONG ? LONG_MS : CALM_MS);
+  const { value: state, error, isLoading, reload } = useLatest((wanted, signal) => {
     if (wanted === null) return undefined;
     const [sequence] = JSON.parse(wanted);
-    return get(at`/api/annals/conversations/${context.id}/state`, { brief: true, at: sequence }, signal);
+    return get(encodedPath`/api/annals/conversations/${context.id}/state`, { brief: true, at: sequence }, signal);
   }, isDue ? place : null);
   return html`
     <aside class="side" aria-busy=${isLoading} aria-label=${point === null ? 'State now' : `State at event ${point}`}>
       <header class="row"><h2>${point === null ? 'State now' : `State at #${count(point)}`}</h2>${isLoading && html`<span class="soft small">…</span>`}<span class="grow"></span>
         <button class="plain" onClick=${close} aria-label="Hide the state"><${Icon} name="close" /></button></header>
-      ${error && html`<${Problem} error=${error} again=${again} />`}
+      ${error && html`<${Problem} error=${error} reload=${reload} />`}
       ${!state && !error && html`<${Waiting} />`}
       ${state && html`<${Facts} state=${state} context=${context} />`}
     </aside>`;

@@ -1,7 +1,7 @@
 // The filters of the list. Each is a parameter of the address.
 import { html, useEffect, useState } from '../../lib/ui.js';
 import { setQuery, go, all } from '../../lib/router.js';
-import { useCalm } from '../../lib/load.js';
+import { useDebounced } from '../../lib/load.js';
 import { words } from '../../lib/format.js';
 import { Icon } from '../../ui/icon.js';
 
@@ -10,7 +10,7 @@ const ORDERS = [['updated', 'Last activity'], ['created', 'Newest'], ['updated_o
 
 export function Filters({ query, field }) {
   const [title, setTitle] = useState(query.title ?? '');
-  const calm = useCalm(title, 200);
+  const calm = useDebounced(title, 200);
   useEffect(() => { if (calm !== (query.title ?? '')) setQuery({ title: calm }); }, [calm]);
   useEffect(() => { setTitle(query.title ?? ''); }, [query.title]);
   const statuses = all(query.status);

@@ -57,7 +57,7 @@ export function View({ query }) {
     </div>
     <${NewConversation} isOpen=${isNew} close=${() => setNew(false)} />
     <${Filters} query=${query} field=${field} />
-    ${paging.error.value && html`<${Problem} error=${paging.error.value} again=${() => paging.load()} />`}
+    ${paging.error.value && html`<${Problem} error=${paging.error.value} reload=${() => paging.load()} />`}
     ${total === null && !paging.error.value && html`<${Waiting} />`}
     ${total === 0 && html`<p class="empty">No conversation fits. ${query.title || query.status || query.tag
       ? html`<a href="#/conversations">Show all of them</a>` : 'Conversations that are run or imported appear here.'}</p>`}

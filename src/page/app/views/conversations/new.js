@@ -1,9 +1,9 @@
 // The dialog for a new conversation: a folder to work in, a model, the first message.
 import { html, useState } from '../../lib/ui.js';
 import { go } from '../../lib/router.js';
-import { at, get, post } from '../../lib/api.js';
+import { encodedPath, get, post } from '../../lib/api.js';
 import { useLoad } from '../../lib/load.js';
-import { attempt } from '../../lib/notes.js';
+import { runOrShowError } from '../../lib/notes.js';
 import { NewProfile } from './profile.js';
 import { Dialog } from '../../ui/dialog.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
@@ -35,9 +35,9 @@ async function begin(form, { profiles, tools }) {
     ...(form.policy === 'risky' ? { security_analyzer: { kind: 'LLMSecurityAnalyzer' } } : {}),
   });
   go(['c', made.id]);
-  await post(at`/api/conversations/${made.id}/switch_profile`, { profile_name: form.profile });
+  await post(encodedPath`/api/conversations/${made.id}/switch_profile`, { profile_name: form.profile });
   const message = { role: 'user', content: [{ type: 'text', text: form.message }], run: true };
-  await post(at`/api/conversations/${made.id}/events`, message);
+  await post(encodedPath`/api/conversations/${made.id}/events`, message);
 }
 
 function Form({ close, value, newProfile }) {
@@ -49,7 +49,7 @@ function Form({ close, value, newProfile }) {
   const submit = async (event) => {
     event.preventDefault();
     setBusy(true);
-    if (await attempt(() => begin(form, value))) close();
+    if (await runOrShowError(() => begin(form, value))) close();
     setBusy(false);
   };
   return html`
@@ -67,10 +67,10 @@ function Form({ close, value, newProfile }) {
 
 function Offers({ close }) {
   const [isNew, setNew] = useState(false);
-  const { value, error, again } = useLoad(offers, []);
-  if (error) return html`<${Problem} error=${error} again=${again} />`;
+  const { value, error, reload } = useLoad(offers, []);
+  if (error) return html`<${Problem} error=${error} reload=${reload} />`;
   if (!value) return html`<${Waiting} />`;
-  if (value.profiles.length === 0 || isNew) return html`<${NewProfile} done=${() => { setNew(false); again(); }} />`;
+  if (value.profiles.length === 0 || isNew) return html`<${NewProfile} done=${() => { setNew(false); reload(); }} />`;
   return html`<${Form} close=${close} value=${value} newProfile=${() => setNew(true)} />`;
 }
 

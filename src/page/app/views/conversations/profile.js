@@ -1,7 +1,7 @@
 // The form for a model that the server stores under a name.
 import { html, useState } from '../../lib/ui.js';
-import { at, post } from '../../lib/api.js';
-import { attempt } from '../../lib/notes.js';
+import { encodedPath, post } from '../../lib/api.js';
+import { runOrShowError } from '../../lib/notes.js';
 
 export function NewProfile({ done }) {
   const [form, setForm] = useState({ name: '', model: '', key: '', base: '' });
@@ -11,7 +11,7 @@ export function NewProfile({ done }) {
     const llm = { model: form.model.trim(), usage_id: 'agent' };
     if (form.key) llm.api_key = form.key;
     if (form.base.trim()) llm.base_url = form.base.trim();
-    if (await attempt(() => post(at`/api/profiles/${form.name.trim()}`, { llm }))) done();
+    if (await runOrShowError(() => post(encodedPath`/api/profiles/${form.name.trim()}`, { llm }))) done();
   };
   return html`
     <form class="column" onSubmit=${submit}>

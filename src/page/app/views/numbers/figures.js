@@ -1,5 +1,5 @@
 // The figures of the view. All of them come from named reports.
-import { get, at } from '../../lib/api.js';
+import { encodedPath, get } from '../../lib/api.js';
 
 const DAY = 86_400_000;
 /** The maximum number of conversations that are requested. */
@@ -19,7 +19,7 @@ const dayAfter = (day) => new Date(Date.parse(day) + DAY).toISOString().slice(0,
 /** Loads everything that the view shows. `since` and `until` are days, `conversation` is an id. */
 export async function figures({ since, until, conversation }, signal) {
   const range = { since, until: until ? dayAfter(until) : undefined };
-  const answer = (name, more) => get(at`/api/annals/reports/${name}`, { ...range, ...more }, signal);
+  const answer = (name, more) => get(encodedPath`/api/annals/reports/${name}`, { ...range, ...more }, signal);
   const report = async (name, more) => objects(await answer(name, more));
   const one = { conversation };
   const [days, events, models, spent, tools, slow, calls] = await Promise.all([

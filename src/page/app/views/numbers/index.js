@@ -132,13 +132,13 @@ function Tools({ tools, slow, calls }) {
 export function View({ query }) {
   const measure = query.by in MEASURES ? query.by : 'cost';
   const { since, until, conversation } = query;
-  const { value, error, isLoading, again } = useLoad((signal) => figures({ since, until, conversation }, signal), [since, until, conversation]);
+  const { value, error, isLoading, reload } = useLoad((signal) => figures({ since, until, conversation }, signal), [since, until, conversation]);
   const isEmpty = value && !value.total.events && !value.total.requests;
   return html`
     <div class="numbers column" aria-busy=${isLoading}>
       <h1>Numbers</h1>
       <${Filters} query=${query} measure=${measure} />
-      ${error && html`<${Problem} error=${error} again=${again} />`}
+      ${error && html`<${Problem} error=${error} reload=${reload} />`}
       ${!value && !error && html`<${Waiting} what="Counting …" />`}
       ${isEmpty && html`<p class="empty">Nothing happened in that time. Choose another, or all of it.</p>`}
       ${value && !isEmpty && html`

@@ -1,13 +1,13 @@
 // The named reports: `#/reports` lists them, `#/reports/NAME?PARAMETER=VALUE` runs one.
 import { html, useState, useEffect } from '../../lib/ui.js';
-import { get, at } from '../../lib/api.js';
+import { encodedPath, get } from '../../lib/api.js';
 import { words } from '../../lib/format.js';
 import { go, href } from '../../lib/router.js';
 import { useLoad } from '../../lib/load.js';
-import { attempt } from '../../lib/notes.js';
+import { runOrShowError } from '../../lib/notes.js';
 import { download } from '../../lib/download.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
-import { AnswerTable, howMany } from '../../ui/answer.js';
+import { AnswerTable, rowCountText } from '../../ui/answer.js';
 
 const KINDS = {
   id: 'an id, or its beginning', time: '2026-01-31 or 2026-01-31T12:00:00', text: '', pattern: '%.py: % is any text', number: '',
@@ -45,14 +45,14 @@ function asSql(report, given) {
 }
 
 function Answer({ report, query }) {
-  const path = at`/api/annals/reports/${report.name}`;
-  const { value, error, isLoading, again } = useLoad((signal) => get(path, query, signal), [report.name, JSON.stringify(query)]);
-  const csv = () => attempt(() => download(`${report.name}.csv`, 'GET', path, { query: { ...query, format: 'csv' }, accept: 'text/csv' }));
-  if (error) return html`<${Problem} error=${error} again=${error.status === 422 ? undefined : again} />`;
+  const path = encodedPath`/api/annals/reports/${report.name}`;
+  const { value, error, isLoading, reload } = useLoad((signal) => get(path, query, signal), [report.name, JSON.stringify(query)]);
+  const csv = () => runOrShowError(() => download(`${report.name}.csv`, 'GET', path, { query: { ...query, format: 'csv' }, accept: 'text/csv' }));
+  if (error) return html`<${Problem} error=${error} reload=${error.status === 422 ? undefined : reload} />`;
   if (!value || value.report !== report.name) return html`<${Waiting} what="Asking …" />`;
   return html`
     <section class="column" aria-label="Answer" aria-busy=${isLoading}>
-      <div class="row"><p role="status">${howMany(value)}</p><span class="grow"></span>
+      <div class="row"><p role="status">${rowCountText(value)}</p><span class="grow"></span>
         <a class="small" href=${asSql(report, query)}>Open as SQL</a>
         <button class="small" onClick=${csv}>Save as CSV</button></div>
       ${value.truncated && html`<p class="cut" role="status">${CUT[value.truncated]}</p>`}
@@ -90,7 +90,7 @@ function Report({ report, query }) {
 }
 
 function List({ reports }) {
-  const page = () => attempt(() => download('report.html', 'GET', '/api/annals/reports', { query: { format: 'html' }, accept: 'text/html' }));
+  const page = () => runOrShowError(() => download('report.html', 'GET', '/api/annals/reports', { query: { format: 'html' }, accept: 'text/html' }));
   return html`
     <div class="column">
       <div class="row"><h1>Reports</h1><span class="grow"></span>
@@ -102,8 +102,8 @@ function List({ reports }) {
 }
 
 export function View({ path, query }) {
-  const { value, error, again } = useLoad((signal) => get('/api/annals/reports', {}, signal), []);
-  if (error) return html`<${Problem} error=${error} again=${again} />`;
+  const { value, error, reload } = useLoad((signal) => get('/api/annals/reports', {}, signal), []);
+  if (error) return html`<${Problem} error=${error} reload=${reload} />`;
   if (!value) return html`<${Waiting} />`;
   if (!path.length) return html`<${List} reports=${value.reports} />`;
   const report = value.reports.find((one) => one.name === path[0]);

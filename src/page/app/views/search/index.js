@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from '../../lib/ui.js';
 import { go, href, setQuery } from '../../lib/router.js';
 import { get, isAbort, post } from '../../lib/api.js';
-import { useCalm, useLoad } from '../../lib/load.js';
+import { useDebounced, useLoad } from '../../lib/load.js';
 import { useShortcuts } from '../../lib/keys.js';
 import { brief, count } from '../../lib/format.js';
 import { Ago, Problem, Waiting } from '../../ui/pieces.js';
@@ -63,7 +63,7 @@ export function View({ query }) {
   const [text, setText] = useState(query.q ?? '');
   const [selected, setSelected] = useState(-1);
   const field = useRef(null);
-  const calm = useCalm(text, 250);
+  const calm = useDebounced(text, 250);
   useEffect(() => { if (calm !== (query.q ?? '')) setQuery({ q: calm }); }, [calm]);
   useEffect(() => { setText(query.q ?? ''); }, [query.q]);
   useEffect(() => { if (!query.q) field.current?.focus(); }, []);

@@ -4,11 +4,11 @@ import { get, post } from '../../lib/api.js';
 import { duration } from '../../lib/format.js';
 import { all, go } from '../../lib/router.js';
 import { useLoad } from '../../lib/load.js';
-import { attempt } from '../../lib/notes.js';
+import { runOrShowError } from '../../lib/notes.js';
 import { download } from '../../lib/download.js';
 import { useShortcuts } from '../../lib/keys.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
-import { AnswerTable, howMany } from '../../ui/answer.js';
+import { AnswerTable, rowCountText } from '../../ui/answer.js';
 import { Schema } from './schema.js';
 import { fromAddress, parametersOf, toAddress, valueOf } from './statement.js';
 
@@ -35,14 +35,14 @@ const CUT = {
 };
 
 function Result({ asking, query }) {
-  const { value, error, isLoading, again } = asking;
-  if (error) return html`<${Problem} error=${error} again=${error.status === 422 ? undefined : again} />`;
+  const { value, error, isLoading, reload } = asking;
+  if (error) return html`<${Problem} error=${error} reload=${error.status === 422 ? undefined : reload} />`;
   if (!value) return isLoading && query.sql ? html`<${Waiting} what="Asking …" />` : null;
-  const csv = () => attempt(() => download('answer.csv', 'POST', '/api/annals/query', { query: { format: 'csv' }, body: query, accept: 'text/csv' }));
+  const csv = () => runOrShowError(() => download('answer.csv', 'POST', '/api/annals/query', { query: { format: 'csv' }, body: query, accept: 'text/csv' }));
   return html`
     <section class="column" aria-label="Answer" aria-busy=${isLoading}>
       <div class="row">
-        <p role="status">${howMany(value)} in ${duration(value.took)}${isLoading && ' … asking again'}</p>
+        <p role="status">${rowCountText(value)} in ${duration(value.took)}${isLoading && ' … asking again'}</p>
         <span class="grow"></span>
         <button class="small" onClick=${csv} title="Runs the statement again. A spreadsheet may take texts that begin with = for formulas.">Save as CSV</button>
       </div>
@@ -98,7 +98,7 @@ export function View({ query }) {
   const ask = (sql, given) => {
     const before = location.hash;
     go(['sql'], { q: sql, p: toAddress(given, parametersOf(sql)) });
-    if (location.hash === before) asking.again();
+    if (location.hash === before) asking.reload();
   };
   const insert = (name) => {
     const { selectionStart: from, selectionEnd: to } = field.current;
@@ -116,6 +116,6 @@ export function View({ query }) {
           ${EXAMPLES.map(([label, sql, given = []]) => html`<button key=${label} class="small" onClick=${() => ask(sql, fromAddress(given))}>${label}</button>`)}</p>`}
         <${Result} asking=${asking} query=${wanted} />
       </div>
-      <${Schema} views=${views.value?.views} error=${views.error} again=${views.again} insert=${insert} />
+      <${Schema} views=${views.value?.views} error=${views.error} reload=${views.reload} insert=${insert} />
     </div>`;
 }

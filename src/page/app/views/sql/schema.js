@@ -2,7 +2,7 @@
 import { html, useState } from '../../lib/ui.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
 
-export function Schema({ views, error, again, insert }) {
+export function Schema({ views, error, reload, insert }) {
   const [wanted, setWanted] = useState('');
   const text = wanted.trim().toLowerCase();
   const fits = (name) => name.toLowerCase().includes(text);
@@ -14,7 +14,7 @@ export function Schema({ views, error, again, insert }) {
       <h2>Views</h2>
       <input type="search" placeholder="Find a view or column" aria-label="Find a view or column" value=${wanted}
         onInput=${(event) => setWanted(event.target.value)} />
-      ${error && html`<${Problem} error=${error} again=${again} />`}
+      ${error && html`<${Problem} error=${error} reload=${reload} />`}
       ${!views && !error && html`<${Waiting} />`}
       ${views && !shown.length && html`<p class="soft">No view or column has this name.</p>`}
       <ul>${shown.map((view) => html`

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::DOING;
 use crate::error::{Error, Result};
-use crate::store::engine::{Doing as _, damage, is_damage};
+use crate::store::engine::{WhileDoing as _, damage, is_damage};
 
 /// Finds the version of a format that the engine knows.
 ///

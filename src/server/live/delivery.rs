@@ -29,7 +29,7 @@ pub(in crate::server) async fn before_the_answer(
         let known = id.clone();
         // A deleted conversation has no more events to deliver.
         if let Ok(row) = app.ask(move |store| store.conversation(&known)).await {
-            app.hub().heard(&id, row.event_count).await;
+            app.hub().wait_until_delivered(&id, row.event_count).await;
         }
     }
     response

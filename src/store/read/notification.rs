@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use crate::error::Result;
 use crate::store::file::place::Place;
-use crate::store::file::signal::{Rings, Signal};
+use crate::store::file::signal::{Notifications, Signal};
 use crate::store::write::leads::Leads;
 use crate::store::{Options, Store};
 
@@ -44,9 +44,9 @@ impl Drop for Shared {
 }
 
 /// A future that is ready once something was committed after it was made.
-pub(crate) struct Ringing {
+pub(crate) struct Notification {
     signal: Arc<Signal>,
-    seen: Rings,
+    seen: Notifications,
     /// Its number at the signal, once it waits there.
     number: Option<u64>,
 }
@@ -56,12 +56,12 @@ impl Store {
     ///
     /// # Errors
     /// If the commits of other processes cannot be watched.
-    pub(crate) fn ringing(&self) -> Result<Ringing> {
+    pub(crate) fn notification(&self) -> Result<Notification> {
         let signal = Arc::clone(&self.0.signal);
         if let Place::File(_) = self.0.place {
             self.0.watch.start(&signal)?;
         }
-        Ok(Ringing { seen: signal.rings(), signal, number: None })
+        Ok(Notification { seen: signal.notifications(), signal, number: None })
     }
 
     /// One permit for each connection that reads. All handles of this store share them.
@@ -80,7 +80,7 @@ impl Store {
     }
 }
 
-impl Future for Ringing {
+impl Future for Notification {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -89,7 +89,7 @@ impl Future for Ringing {
     }
 }
 
-impl Drop for Ringing {
+impl Drop for Notification {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             self.signal.forget(number);
@@ -109,12 +109,12 @@ mod tests {
         let store = Store::in_memory(&Options::default()).unwrap();
         let mut context = Context::from_waker(Waker::noop());
         for _ in 0..1000 {
-            let mut waits = std::pin::pin!(store.ringing().unwrap());
+            let mut waits = std::pin::pin!(store.notification().unwrap());
             assert_eq!(waits.as_mut().poll(&mut context), Poll::Pending);
             assert_eq!(waits.as_mut().poll(&mut context), Poll::Pending);
         }
         assert_eq!(store.0.signal.futures(), 0);
-        let mut waits = std::pin::pin!(store.ringing().unwrap());
+        let mut waits = std::pin::pin!(store.notification().unwrap());
         assert_eq!(waits.as_mut().poll(&mut context), Poll::Pending);
         assert_eq!(store.0.signal.futures(), 1);
         let event = NewEvent::parse(r#"{"id":"e","kind":"PauseEvent"}"#).unwrap();

@@ -253,6 +253,7 @@ mod tests {
         "vacuum",    // every free page
         "verify_whole",
         "check_structure", // every page
+        "check_catalogue", // every event of one conversation
         "remake_catalogue",
         "changed_guards", // the schema
         "strange_triggers",
@@ -269,6 +270,8 @@ mod tests {
         "place",
         "catch_up",
         "projections",
+        "behind",
+        "index_behind",
         "save_base_state",
         "set_leaf",
         "set_title",

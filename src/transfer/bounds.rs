@@ -12,7 +12,9 @@ use crate::store::{COPY_BYTES_MAX, Problem, STATUS_BYTES_MAX, TAGS_BYTES_MAX};
 
 /// The members of events that projections copy into columns, as a payload has them. Other copied members have a bound
 /// already when an event is made.
-const COPIED: [&str; 8] = [
+const COPIED: [&str; 10] = [
+    "\"correlation_id\"",
+    "\"causation_id\"",
     "\"security_risk\"",
     "\"tool_kind\"",
     "\"path\"",
@@ -90,6 +92,8 @@ pub(super) fn of_event(path: &str, kind: &str, payload: &str) -> Option<Problem>
         let texts = [Some(&usage.model), usage.response_id.as_ref()];
         count += texts.into_iter().flatten().filter(|text| text.len() > COPY_BYTES_MAX).count();
     }
+    let ids = ["correlation_id", "causation_id"].map(|name| members.get(name));
+    count += ids.into_iter().filter(|id| is_long(*id)).count();
     let action = match is_path_left_out {
         true => "kept in the event; derived tables show the beginnings of texts, and no such path",
         false => "kept in the event; derived tables show their beginnings",

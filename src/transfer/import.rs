@@ -326,14 +326,9 @@ impl<'a> Importer<'a> {
 
 /// Returns whether an error concerns only one conversation, so that the others can still be imported.
 fn concerns_one_conversation(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Io { .. }
-            | Error::AttachmentTooLarge { .. }
-            | Error::Payload(_)
-            | Error::BaseState(_)
-            | Error::Id(_)
-    )
+    // What is damaged in the store concerns the conversation that it is of.
+    Store::is_damage(error)
+        || matches!(error, Error::Io { .. } | Error::AttachmentTooLarge { .. } | Error::Payload(_))
 }
 
 fn failed(found: &Found, error: &Error) -> ImportReport {

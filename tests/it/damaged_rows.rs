@@ -261,3 +261,38 @@ fn damage_is_a_failure_and_not_a_refusal() {
         }
     }
 }
+
+#[test]
+fn numbers_that_no_program_writes_are_damage_and_no_write_follows_them() {
+    let of_hurt = "conversation = (SELECT key FROM conversation WHERE id = 'hurt')";
+    let (max, min) = (i64::MAX, i64::MIN);
+    for damage in [
+        format!("UPDATE event SET sequence = -1 - sequence WHERE {of_hurt}"),
+        format!("UPDATE event SET sequence = {max} WHERE {of_hurt} AND sequence = 4"),
+        format!("UPDATE change SET number = {max} WHERE {of_hurt} AND number = 1"),
+        format!("UPDATE conversation SET event_count = {min} WHERE id = 'hurt'"),
+        format!("UPDATE conversation SET event_count = {max} WHERE id = 'hurt'"),
+    ] {
+        let scratch = written();
+        let db = scratch.foreign();
+        db.execute_batch(
+            "PRAGMA ignore_check_constraints = ON; INSERT INTO maintenance (reason) VALUES ('a test')",
+        )
+        .unwrap();
+        assert!(db.execute(&damage, []).unwrap() > 0, "{damage}");
+        db.execute_batch("DELETE FROM maintenance").unwrap();
+        let store = scratch.open_without_projector();
+        let (hurt, before) = (conversation("hurt"), store.last_position().unwrap());
+        let events = store.append(&hurt, Expected::Any, &[user_message("new", "more")]);
+        let title = store.set_title(&hurt, Some("a title"));
+        // A number of a change concerns the title, a sequence the events, a count both.
+        let refused = [events.err(), title.err()].into_iter().flatten().collect::<Vec<_>>();
+        assert!(!refused.is_empty(), "{damage}");
+        for error in refused {
+            assert!(matches!(error.class(), ErrorClass::Failed), "{damage}: {error:?}");
+        }
+        let written = store.last_position().unwrap().0 - before.0;
+        assert_eq!(written, u64::from(damage.contains("change SET")), "{damage}");
+        store.append(&conversation("well"), Expected::Any, &[user_message("new", "more")]).unwrap();
+    }
+}

@@ -275,6 +275,11 @@ fn long_texts() -> Vec<LongText> {
             BASE_STATE,
             json!({"stats": usages}).to_string(),
         ),
+        begun(
+            &["correlation.correlation_id", "correlation.causation_id"],
+            EVENT,
+            event("PauseEvent", json!({"source": "user", "correlation_id": long, "causation_id": long})),
+        ),
         hidden(
             &["conversation.first_timestamp", "conversation.last_timestamp"],
             event("PauseEvent", json!({"source": "user", "timestamp": long})),

@@ -163,7 +163,7 @@ impl Audit<'_> {
                         redacted: digest(3)?,
                         payload: &payload,
                     })?;
-                    next = sequence + 1;
+                    next = sequence.saturating_add(1);
                     shown += 1;
                 }
                 Ok(shown)

@@ -183,7 +183,11 @@ pub(in crate::store) fn end(db: &Connection, conversation: i64) -> Result<(u64, 
             statement.query_row([conversation], read).optional()
         })
         .doing("reading the end of a conversation")?;
-    Ok(last.map_or((0, Digest::START), |(last, hash)| (last.cast_unsigned() + 1, Digest(hash))))
+    let Some((last, hash)) = last else { return Ok((0, Digest::START)) };
+    let last = u64::try_from(last).map_err(|_| Error::Corrupt {
+        what: format!("the last event of the conversation with key {conversation} has the sequence {last}"),
+    })?;
+    Ok((last + 1, Digest(hash)))
 }
 
 /// The place and the hash that a new event gets.

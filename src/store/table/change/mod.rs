@@ -243,12 +243,19 @@ fn write(db: &Connection, key: i64, subject: Subject, name: &str, digest: Option
             what: format!("a change of a conversation that is not there (key {key})"),
         });
     };
+    // No program writes such numbers. A damaged row may have any.
+    let (Some(number), Some(after_sequence)) = (last.unwrap_or(0).checked_add(1), events.checked_sub(1))
+    else {
+        return Err(Error::Corrupt {
+            what: format!("{id} has {events} events, and the number of its last change is {last:?}"),
+        });
+    };
     let change = Change {
-        number: last.unwrap_or(0) + 1,
+        number,
         subject: subject.as_str().to_owned(),
         name: name.to_owned(),
         digest,
-        after_sequence: events - 1,
+        after_sequence,
         recorded_at: Timestamp::now(),
         actor,
         hash: Digest::START,

@@ -18,7 +18,6 @@ const REGISTERED: &str = "registered_marketplaces";
 
 /// A marketplace that an agent's settings register.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Registration {
     /// The name under which it is registered.
     pub name: String,

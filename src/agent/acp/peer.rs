@@ -41,7 +41,6 @@ const NOTIFY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The folder and the environment in which the program is started.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct Start {
     /// The working directory.
     pub working_dir: PathBuf,

@@ -73,6 +73,32 @@ impl Drop for Write<'_> {
     }
 }
 
+/// Runs `work` in a transaction that only reads the file; it may write temporary tables. `end` is `COMMIT` or
+/// `ROLLBACK`, which says what becomes of them.
+///
+/// # Errors
+/// The error of `work`. After some errors the engine ends the transaction by itself; then `end` would fail as well, and
+/// its error would hide the reason.
+pub(in crate::store) fn reading<T>(
+    db: &Connection,
+    end: &str,
+    doing: &'static str,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    db.execute_batch("BEGIN").doing(doing)?;
+    let done = work();
+    if db.is_autocommit() {
+        // The disk failed. What `work` read without an error may lack something.
+        done?;
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR);
+        return Err(rusqlite::Error::SqliteFailure(code, None)).doing(doing);
+    }
+    let ended = db.execute_batch(end).doing(doing);
+    let done = done?;
+    ended?;
+    Ok(done)
+}
+
 /// Runs `work` within an open transaction. If it fails, its changes are undone, and the transaction continues.
 pub(in crate::store) fn all_or_nothing<T>(db: &Connection, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let run = |sql| db.prepare_cached(sql).and_then(|mut statement| statement.execute([]));

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Rows};
 use super::rebuild::{RebuildProgress, advance};
 use super::{Standing, all, checkpoint, search, tables, usage};
 use crate::error::Result;
-use crate::store::engine::WhileDoing as _;
+use crate::store::engine::{WhileDoing as _, transaction};
 use crate::store::table::log;
 
 const DOING: &str = "comparing projections with the log";
@@ -48,18 +48,13 @@ pub(in crate::store) fn compare(
     let unopened = search::was_used(db)? && search::cannot_be_opened(db)?;
     loop {
         // One transaction per step: a long read transaction would keep the write-ahead log from being emptied.
-        db.execute_batch("BEGIN").doing(DOING)?;
-        let more = advance(db, &mut standing, progress);
-        db.execute_batch("COMMIT").doing(DOING)?;
-        if !more? {
+        if !transaction::reading(db, "COMMIT", DOING, || advance(db, &mut standing, progress))? {
             break;
         }
     }
     // One snapshot: reads the events appended meanwhile, then compares.
-    db.execute_batch("BEGIN").doing(DOING)?;
-    let compared = compare_snapshot(db, &mut standing, progress);
-    db.execute_batch("ROLLBACK").doing(DOING)?;
-    let mut comparison = compared?;
+    let work = || compare_snapshot(db, &mut standing, progress);
+    let mut comparison = transaction::reading(db, "ROLLBACK", DOING, work)?;
     if unopened {
         let what = "its settings are lost or name an unknown format".to_owned();
         comparison.drifts.push(Drift { projection: search::NAME, position: None, conversation: None, what });

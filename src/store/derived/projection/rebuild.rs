@@ -10,7 +10,7 @@ use super::{Projection, Standing, Table, all, feed, save};
 use crate::error::{Error, Result};
 use crate::ids::Position;
 use crate::store::engine::WhileDoing as _;
-use crate::store::engine::transaction::Write;
+use crate::store::engine::transaction::{self, Write};
 use crate::store::table::{admin, log};
 
 const DOING: &str = "rebuilding projections";
@@ -109,10 +109,7 @@ fn fill_and_swap(
     let mut more = lock == Lock::Swap;
     while more {
         // One transaction per step: each step gets a fresh read snapshot, and temporary rows need no commit each.
-        db.execute_batch("BEGIN").doing(DOING)?;
-        let step = advance(db, standing, progress);
-        db.execute_batch("COMMIT").doing(DOING)?;
-        more = step?;
+        more = transaction::reading(db, "COMMIT", DOING, || advance(db, standing, progress))?;
     }
     // With `Lock::Swap`, only the events appended meanwhile are left to read under the lock.
     let write = Write::begin(db, patience)?;

@@ -8,7 +8,7 @@ use super::{EVENTS_OF, STEP_EVENTS_MAX, Standing, all, each, search, tables, usa
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::Store;
-use crate::store::engine::WhileDoing as _;
+use crate::store::engine::{WhileDoing as _, transaction};
 use crate::store::table::catalogue;
 
 const DOING: &str = "comparing projections";
@@ -54,10 +54,7 @@ impl Comparer {
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation), and any read error.
     pub(crate) fn compare(&self, conversation: &ConversationId) -> Result<Vec<Drifted>> {
-        self.db.execute_batch("BEGIN").doing(DOING)?;
-        let drifts = self.compare_in_snapshot(conversation);
-        self.db.execute_batch("ROLLBACK").doing(DOING)?;
-        drifts
+        transaction::reading(&self.db, "ROLLBACK", DOING, || self.compare_in_snapshot(conversation))
     }
 
     fn compare_in_snapshot(&self, conversation: &ConversationId) -> Result<Vec<Drifted>> {

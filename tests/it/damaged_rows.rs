@@ -150,6 +150,13 @@ fn a_damaged_row_affects_no_other_conversation() {
             let query = SqlQuery { sql: "SELECT 1", parameters: &[], limits: SqlLimits::default() };
             assert_eq!(store.query(&query).unwrap().rows.len(), 1);
             store.statistics().unwrap();
+            if projections == Projections::Stand && damaged.1 == "payload" && damaged.2 == VALUES[0] {
+                // The index has its words. The hit is shown, and says why its text is not.
+                let seen = store.search("ls", &Default::default(), 100, &mut |_| ()).unwrap();
+                let of_hurt: Vec<_> = seen.iter().filter(|hit| hit.conversation == hurt).collect();
+                let [hit] = &of_hurt[..] else { panic!("{seen:?}") };
+                assert!(hit.snippet.contains("cannot be read"), "{hit:?}");
+            }
             for id in [&hurt, &well] {
                 store.append(id, Expected::Any, &[user_message("n", "one more")]).unwrap();
             }

@@ -17,6 +17,9 @@ use crate::store::options::PAGE_MAX;
 use crate::store::table::archive::Payloads;
 use crate::store::table::{catalogue, log};
 
+/// The text of a hit whose event cannot be read any more.
+const UNREADABLE: &str = "(this event cannot be read: `annals verify` reports it)";
+
 /// The number of characters that a snippet shows from the first match on.
 const SNIPPET_CHARS: usize = 160;
 
@@ -153,21 +156,27 @@ fn find(
     let mut payloads = Payloads::new(db);
     while let Some(row) = rows.next().doing(doing)? {
         let position: i64 = row.get(0).doing(doing)?;
-        // An event that cannot be read any more is left out. `verify` reports it.
-        let (Ok(kind), Ok(stored)) = (log::text(row, 3), log::text(row, 5)) else { continue };
-        let payload = match payloads.payload(position, stored) {
-            Err(error) if engine::is_damage(&error) => continue,
-            payload => payload?,
+        let kind = catalogue::text(row, 3).doing(doing)?.unwrap_or_default();
+        let payload = match log::text(row, 5).map(|stored| payloads.payload(position, stored)) {
+            Ok(Err(error)) if !engine::is_damage(&error) => return Err(error),
+            Ok(payload) => payload.ok(),
+            Err(_) => None, // not text
         };
-        let text = Line::read(kind, &Object::of(&payload)).to_text();
-        if !query.literals.is_empty() {
-            // The index has no punctuation, so the text itself is searched.
-            let lower = text.to_lowercase();
-            if !query.literals.iter().all(|literal| lower.contains(literal)) {
-                continue;
+        let (snippet, marks) = match payload {
+            Some(payload) => {
+                let text = Line::read(&kind, &Object::of(&payload)).to_text();
+                if !query.literals.is_empty() {
+                    // The index has no punctuation, so the text itself is searched.
+                    let lower = text.to_lowercase();
+                    if !query.literals.iter().all(|literal| lower.contains(literal)) {
+                        continue;
+                    }
+                }
+                snippet(&text, words)
             }
-        }
-        let (snippet, marks) = snippet(&text, words);
+            // The index has the words. The event is listed, so that the answer does not hide it.
+            None => (UNREADABLE.to_owned(), Vec::new()),
+        };
         let conversation: String = row.get(6).doing(doing)?;
         hits.push(Hit {
             conversation: ConversationId::new(&conversation)
@@ -175,7 +184,7 @@ fn find(
             sequence: Sequence(row.get::<_, i64>(1).doing(doing)?.cast_unsigned()),
             position: Position(position.cast_unsigned()),
             event_id: catalogue::text(row, 2).doing(doing)?.unwrap_or_default(),
-            kind: kind.to_owned(),
+            kind,
             timestamp: catalogue::text(row, 4).doing(doing)?,
             snippet,
             marks,

@@ -192,6 +192,15 @@ const CRATES: &[(&[&str], &[&str])] = &[
     (&["parquet"], &["src/transfer/columns.rs"]),
     (&["tracing"], &["src/store/engine/trace.rs"]),
     (&["base64"], &["src/event/foreign.rs", "src/llm/", "src/tool/"]),
+    (
+        &["percent_encoding"],
+        &[
+            "src/redact/finder.rs",
+            "src/remote/log.rs",
+            "src/server/http/percent.rs",
+            "src/store/engine/uri.rs",
+        ],
+    ),
 ];
 
 /// The files that may write each table. Every file of the store may read it. Derived tables without a row here belong

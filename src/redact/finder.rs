@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::pattern::{self, NAMED, PATTERNS, Pattern, Proof};
@@ -18,6 +19,9 @@ pub const VALUES_MAX: usize = 10_000;
 
 /// The maximum size of a compiled expression, in bytes: 64 MiB.
 const PROGRAM_BYTES_MAX: usize = 64 << 20;
+
+/// The characters of a value that are encoded in an address: all but letters, digits and `-._~` (RFC 3986, section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The kind of a given value in reports.
 pub const KNOWN: &str = "known-value";
@@ -207,14 +211,7 @@ fn compile(expression: &str) -> Result<Regex, regex::Error> {
 fn forms(value: &str) -> Vec<String> {
     let quoted = serde_json::Value::from(value).to_string();
     let in_json = quoted[1..quoted.len() - 1].to_owned();
-    let in_url = value.bytes().fold(String::new(), |mut url, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            url.push(char::from(byte));
-        } else {
-            url.push_str(&format!("%{byte:02X}"));
-        }
-        url
-    });
+    let in_url = utf8_percent_encode(value, RESERVED).to_string();
     let mut forms = vec![value.to_owned()];
     for form in [in_json, in_url] {
         if !forms.contains(&form) {

@@ -1,5 +1,6 @@
 //! Reads a server's log, one page at a time.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -10,6 +11,9 @@ use crate::json::Raw;
 
 /// The maximum number of events of a page. If such a page is too long, the next try asks for fewer.
 const PAGE: usize = 100;
+
+/// The characters that are encoded in a query: all but letters, digits and `-._~` (RFC 3986, section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// An event of a server's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,15 +179,7 @@ impl Client {
 
 /// Percent-encodes a text for use as a value in a query.
 pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 #[cfg(test)]

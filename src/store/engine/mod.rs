@@ -1,5 +1,5 @@
 //! The engine (SQLite) itself: its errors, its transactions, its reading connections, the memory that a statement may
-//! use, and spans of the work with it.
+//! use, spans of the work with it, and the URIs of files.
 //!
 //! For all other rooms. It knows no table, and names no other room.
 
@@ -8,6 +8,7 @@ pub(super) mod heap;
 pub(super) mod readers;
 pub(super) mod trace;
 pub(super) mod transaction;
+pub(super) mod uri;
 
 pub(super) use error::{
     Stop, WhileDoing, corrupt, damage, is_busy, is_damage, is_fatal, is_known_id, memory_bytes, place, stop,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::store::engine::uri;
 
 /// The place of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,19 +35,7 @@ impl Place {
     pub(in crate::store) fn uri(&self, parameters: &str) -> String {
         match self {
             Self::Memory(name) => format!("file:/{name}?vfs=memdb"),
-            Self::File(path) => {
-                let mut uri = String::from("file:");
-                let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                for character in absolute.to_string_lossy().chars() {
-                    match character {
-                        '?' => uri.push_str("%3f"),
-                        '#' => uri.push_str("%23"),
-                        '%' => uri.push_str("%25"),
-                        other => uri.push(other),
-                    }
-                }
-                uri + parameters
-            }
+            Self::File(path) => uri::of(path, parameters),
         }
     }
 }
@@ -171,12 +160,6 @@ fn refuse_network(_path: &Path, _folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn special_characters_of_a_path_are_escaped_in_its_uri() {
-        let uri = Place::File("/tmp/a?b#c%d e".into()).uri("?mode=ro");
-        assert_eq!(uri, "file:/tmp/a%3fb%23c%25d e?mode=ro");
-    }
 
     #[test]
     #[cfg(unix)]

@@ -12,6 +12,7 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use crate::error::{Error, Result};
+use crate::store::engine::uri;
 use crate::untrusted;
 
 const TABLES: &str = "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' \
@@ -155,8 +156,7 @@ impl ForeignDatabase {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let access = Access::of(path)?;
         let unlocked = access.unlocked(path)?;
-        let absolute = std::path::absolute(path).map_err(Error::io("reading", path))?;
-        let uri = format!("file:{}?{}", escaped(&absolute.to_string_lossy()), access.parameters());
+        let uri = uri::of(path, &format!("?{}", access.parameters()));
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let fail = failed("reading", path);
@@ -383,9 +383,4 @@ impl From<ForeignValue> for Value {
 /// Quotes a name as an SQL identifier.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// Escapes a path for use in a URI.
-fn escaped(path: &str) -> String {
-    path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }

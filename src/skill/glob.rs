@@ -1,4 +1,7 @@
 //! Path patterns as in `.gitignore`, as far as the reference supports them: `**/`, `**`, `*` and `?`.
+//!
+//! Why not the crate `globset`: to it, brackets, braces and backslashes are syntax, `a**b` stays within a folder, and
+//! `?` is one byte. To the reference, they are text, any path and one character. So a skill would apply to other files.
 
 use regex::Regex;
 
@@ -8,7 +11,8 @@ pub(super) fn matches(path: &str, pattern: &str) -> bool {
         return false;
     }
     let deep = if pattern.contains('/') { String::new() } else { "**/".to_owned() };
-    let mut rest = format!("{deep}{pattern}");
+    let whole = format!("{deep}{pattern}");
+    let mut rest = whole.as_str();
     let mut expression = "(?s)^".to_owned();
     while let Some(first) = rest.chars().next() {
         let (length, part) = match first {
@@ -19,7 +23,7 @@ pub(super) fn matches(path: &str, pattern: &str) -> bool {
             other => (other.len_utf8(), regex::escape(other.encode_utf8(&mut [0; 4]))),
         };
         expression.push_str(&part);
-        rest.drain(..length);
+        rest = &rest[length..];
     }
     expression.push('$');
     // A pattern that is too long for a regular expression matches nothing.

@@ -1,100 +1,55 @@
-//! Writes a zip archive of a folder in one pass. The files are not compressed, because they are small.
+//! Writes a zip archive of a folder in one pass, for `GET /file/download-trajectory/{id}`.
 //!
-//! Source: APPNOTE 6.3.10. The extensions for large archives are not used. An archive of more than 4 GiB, or with more
-//! than 65,535 files, is rejected.
+//! A file's content passes through a small buffer, whatever its size. The sizes of a file follow its content, so the
+//! files are compressed: some programs can find the end of a compressed file only. The extensions for large archives
+//! are used where they are needed.
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-const LOCAL: u32 = 0x0403_4b50;
-const CENTRAL: u32 = 0x0201_4b50;
-const END: u32 = 0x0605_4b50;
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use rawzip::time::UtcDateTime;
+use rawzip::{CompressionMethod, ErrorKind, ZipArchiveWriter};
 
-/// The version that is needed to read the archive (2.0), and the flag for UTF-8 names.
-const VERSION: u16 = 20;
-const UTF_8: u16 = 1 << 11;
-
-/// 1 January 1980. The archive contains no real times, so that the same folder gives the same bytes.
-const DATE: u16 = 0x0021;
-
-struct Entry {
-    name: String,
-    crc: u32,
-    bytes: u32,
-    offset: u32,
-}
+/// The time of every file. The archive contains no real times, so that the same folder gives the same bytes.
+const TIME: Option<UtcDateTime> = UtcDateTime::from_components(1980, 1, 1, 0, 0, 0, 0);
 
 /// Writes the files of `folder` to `out`, below `prefix`, in the order of their paths. Links are left out.
 ///
 /// # Errors
-/// The errors of reading and writing; [`io::ErrorKind::FileTooLarge`] if the archive would be too large.
+/// The errors of reading and writing; [`io::ErrorKind::InvalidInput`] if a name has more than 65,535 bytes.
 pub(super) fn write(folder: &Path, prefix: &str, out: &mut impl Write) -> io::Result<()> {
-    let (mut entries, mut offset) = (Vec::new(), 0_u32);
+    let mut archive = ZipArchiveWriter::new(out);
     for path in files(folder)? {
-        let mut content = Vec::new();
-        fs::File::open(&path)?.read_to_end(&mut content)?;
         let inner = path.strip_prefix(folder).unwrap_or(&path);
         let steps: Vec<_> = inner.iter().map(|step| step.to_string_lossy()).collect();
-        let entry = Entry {
-            name: format!("{prefix}/{}", steps.join("/")),
-            crc: crc(&content),
-            bytes: small(content.len())?,
-            offset,
-        };
-        let mut header = Vec::new();
-        number(&mut header, &LOCAL.to_le_bytes());
-        describe(&mut header, &entry)?;
-        number(&mut header, &0_u16.to_le_bytes());
-        header.extend_from_slice(entry.name.as_bytes());
-        out.write_all(&header)?;
-        out.write_all(&content)?;
-        let end = offset.checked_add(small(header.len())?).and_then(|end| end.checked_add(entry.bytes));
-        offset = end.ok_or(io::ErrorKind::FileTooLarge)?;
-        entries.push(entry);
+        add(&mut archive, &format!("{prefix}/{}", steps.join("/")), fs::File::open(&path)?)?;
     }
-    let mut directory = Vec::new();
-    for entry in &entries {
-        number(&mut directory, &CENTRAL.to_le_bytes());
-        number(&mut directory, &VERSION.to_le_bytes());
-        describe(&mut directory, entry)?;
-        // No extra field, no comment, the first disk, no attributes.
-        number(&mut directory, &[0; 12]);
-        number(&mut directory, &entry.offset.to_le_bytes());
-        directory.extend_from_slice(entry.name.as_bytes());
-    }
-    let count = u16::try_from(entries.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
-    out.write_all(&directory)?;
-    let mut end = Vec::new();
-    number(&mut end, &END.to_le_bytes());
-    number(&mut end, &[0; 4]);
-    number(&mut end, &count.to_le_bytes());
-    number(&mut end, &count.to_le_bytes());
-    number(&mut end, &small(directory.len())?.to_le_bytes());
-    number(&mut end, &offset.to_le_bytes());
-    number(&mut end, &[0; 2]);
-    out.write_all(&end)
+    archive.finish().map(drop).map_err(failed)
 }
 
-/// Writes the part that both headers of a file have: its method, time, checksum, sizes, and the length of its name.
-fn describe(out: &mut Vec<u8>, entry: &Entry) -> io::Result<()> {
-    let name = u16::try_from(entry.name.len()).map_err(|_| io::ErrorKind::InvalidFilename)?;
-    for field in [VERSION, UTF_8, 0, 0, DATE] {
-        number(out, &field.to_le_bytes());
+/// Adds one file.
+fn add(archive: &mut ZipArchiveWriter<impl Write>, name: &str, mut content: impl Read) -> io::Result<()> {
+    let mut file = archive.new_file(name).compression_method(CompressionMethod::DEFLATE);
+    if let Some(time) = TIME {
+        file = file.last_modified(time);
     }
-    for field in [entry.crc, entry.bytes, entry.bytes] {
-        number(out, &field.to_le_bytes());
-    }
-    number(out, &name.to_le_bytes());
-    Ok(())
+    let (mut entry, plan) = file.start().map_err(failed)?;
+    let mut out = plan.wrap(DeflateEncoder::new(&mut entry, Compression::fast()));
+    io::copy(&mut content, &mut out)?;
+    let (deflated, sizes) = out.finish().map_err(failed)?;
+    deflated.finish()?;
+    entry.finish(sizes).map(drop).map_err(failed)
 }
 
-fn number(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(bytes);
-}
-
-fn small(length: usize) -> io::Result<u32> {
-    u32::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge.into())
+/// Returns the system's error that an error of the archive is about, or says what is wrong.
+fn failed(error: rawzip::Error) -> io::Error {
+    match error.into_kind() {
+        ErrorKind::IO(error) => error,
+        other => io::Error::new(io::ErrorKind::InvalidInput, rawzip::Error::from(other)),
+    }
 }
 
 /// Returns the files of a folder and of its subfolders, sorted by path.
@@ -115,55 +70,92 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Returns the CRC-32 checksum, computed one byte at a time with a table.
-fn crc(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = table();
-    let step = |sum: u32, byte: &u8| TABLE[((sum ^ u32::from(*byte)) & 0xff) as usize] ^ (sum >> 8);
-    !bytes.iter().fold(!0, step)
-}
-
-const fn table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let (mut sum, mut bit) = (byte as u32, 0);
-        while bit < 8 {
-            sum = if sum & 1 == 1 { 0xedb8_8320 ^ (sum >> 1) } else { sum >> 1 };
-            bit += 1;
-        }
-        table[byte] = sum;
-        byte += 1;
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_checksum_is_the_standard_one() {
-        assert_eq!(crc(b"123456789"), 0xcbf4_3926);
-        assert_eq!(crc(b""), 0);
+    /// Returns the names and contents of an archive's files, in the order of its directory. Checks sizes and checksums.
+    fn unpacked(zip: &[u8]) -> Vec<(String, Vec<u8>)> {
+        let archive = rawzip::ZipArchive::from_slice(zip).unwrap();
+        let mut files = Vec::new();
+        for entry in archive.entries() {
+            let entry = entry.unwrap();
+            let name = String::from_utf8(entry.file_path().as_bytes().to_vec()).unwrap();
+            let packed = archive.get_entry(entry.wayfinder()).unwrap();
+            let mut content = Vec::new();
+            let reader = flate2::read::DeflateDecoder::new(packed.data());
+            packed.verifying_reader(reader).read_to_end(&mut content).unwrap();
+            files.push((name, content));
+        }
+        files
     }
 
     #[test]
-    fn the_archive_has_the_layout_of_a_zip() {
+    fn the_archive_has_the_files_of_a_folder_below_a_name() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("events")).unwrap();
         fs::write(folder.path().join("b.json"), "{}").unwrap();
-        fs::write(folder.path().join("events/a.json"), "[1]").unwrap();
-        let mut zip = Vec::new();
+        fs::write(folder.path().join("events/ä.json"), "[1]").unwrap();
+        fs::write(folder.path().join("events/empty"), "").unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link")).unwrap();
+        let (mut zip, mut again) = (Vec::new(), Vec::new());
         write(folder.path(), "x", &mut zip).unwrap();
-        let at = |place: usize| u32::from_le_bytes(zip[place..place + 4].try_into().unwrap());
-        assert_eq!(at(0), LOCAL);
-        assert_eq!(&zip[30..38], b"x/b.json");
-        assert_eq!(&zip[38..40], b"{}");
-        let end = zip.len() - 22;
-        assert_eq!((at(end), zip[end + 8], zip[end + 10]), (END, 2, 2));
-        let directory = at(end + 16) as usize;
-        assert_eq!(at(directory), CENTRAL);
-        assert_eq!(&zip[directory + 46..directory + 54], b"x/b.json");
-        assert_eq!(at(directory + 42), 0, "where the first file begins");
+        write(folder.path(), "x", &mut again).unwrap();
+        assert_eq!(zip, again);
+        let file = |name: &str, content: &str| (name.to_owned(), content.as_bytes().to_vec());
+        let files = [file("x/b.json", "{}"), file("x/events/empty", ""), file("x/events/ä.json", "[1]")];
+        assert_eq!(unpacked(&zip), files);
+    }
+
+    /// Reads a file, and remembers the largest buffer that it had to fill.
+    struct Watched {
+        file: fs::File,
+        largest: usize,
+    }
+
+    impl Read for &mut Watched {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.largest = self.largest.max(buffer.len());
+            self.file.read(buffer)
+        }
+    }
+
+    /// Counts bytes, and remembers the longest piece.
+    #[derive(Default)]
+    struct Counter {
+        largest: usize,
+        total: usize,
+    }
+
+    impl Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.largest = self.largest.max(bytes.len());
+            self.total += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_large_file_passes_through_small_buffers() {
+        const LENGTH: u64 = 16 << 20;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(LENGTH).unwrap();
+        let mut content = Watched { file, largest: 0 };
+        let mut out = Counter::default();
+        let mut archive = ZipArchiveWriter::new(&mut out);
+        add(&mut archive, "sparse", &mut content).unwrap();
+        archive.finish().unwrap();
+        assert!(
+            content.largest <= 64 << 10 && out.largest <= 64 << 10,
+            "{} {}",
+            content.largest,
+            out.largest
+        );
+        assert!((1000..1 << 20).contains(&out.total), "{}", out.total);
     }
 }

@@ -3,6 +3,10 @@
 //! The result is the shortest script of removed and added lines (Myers, "An O(ND) Difference Algorithm and Its
 //! Variations", 1986), in hunks with some lines around them. If texts differ in more than [`CHANGES_MAX`] lines,
 //! all old lines are removed and all new ones are added, so that the time is bounded.
+//!
+//! Why not the crate `similar`: nothing but a clock bounds its time, so that an event would look different on a busy
+//! machine. Without a clock it takes nine seconds for two texts of 200,000 lines with nothing in common, one megabyte
+//! each. Of several shortest scripts it also chooses another one than is shown today.
 
 /// The most changes of a script that is searched for.
 const CHANGES_MAX: usize = 1000;

@@ -3,6 +3,10 @@
 //! It keeps characters, line ends, tabs and colours. It drops sequences that move the cursor, query the terminal or set
 //! its title, and all other control characters. Bytes that are no UTF-8 become U+FFFD. After a carriage return the next
 //! characters replace the line, so that only the last state of a progress bar remains.
+//!
+//! Why not the crate `vte`: a sequence that never ends swallows the rest of its input, as in a terminal. Here a line end
+//! ends it, so that a model always reads what the program writes next. `vte` also does not tell how a colour was written
+//! (`ESC [ m` and `ESC [ 0 m` are one to it), and the stored text would change.
 
 /// The limit of an unfinished line that is kept, in bytes. A kept line can still be replaced.
 const LINE_BYTES_MAX: usize = 64 * 1024;

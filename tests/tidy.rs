@@ -192,6 +192,7 @@ const CRATES: &[(&[&str], &[&str])] = &[
     (&["parquet"], &["src/transfer/columns.rs"]),
     (&["tracing"], &["src/store/engine/trace.rs"]),
     (&["base64"], &["src/event/foreign.rs", "src/llm/", "src/tool/"]),
+    (&["rmp"], &["src/transfer/foreign/msgpack.rs"]),
     (&["rawzip"], &["src/server/workspace/zip.rs"]),
     (
         &["percent_encoding"],

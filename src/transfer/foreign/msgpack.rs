@@ -3,8 +3,11 @@
 //! A value that JSON cannot express becomes an object with a member that begins with a dollar sign:
 //! `{"$bin": "base64"}`, `{"$ext": [code, value]}`, `{"$map": [[key, value], ..]}`. LangGraph keeps objects of Python
 //! classes as extensions whose bytes are MessagePack themselves, `[module, class, members, ..]`; these bytes are
-//! converted, too. A value is only converted if its JSON gives the same bytes again. Source: the MessagePack
-//! specification; `langgraph.checkpoint.serde.jsonplus` of langgraph-checkpoint 4.3.
+//! converted, too. A value is only converted if its JSON gives the same bytes again. The crate `rmp` knows the bytes of
+//! MessagePack, this file what they are in JSON. Source: `langgraph.checkpoint.serde.jsonplus` of
+//! langgraph-checkpoint 4.3.
+
+use rmp::{Marker, decode, encode};
 
 use crate::event::foreign::{base64_decode, base64_encode};
 use crate::json::{Out, Raw};
@@ -18,12 +21,10 @@ const READ_THROUGH: std::ops::RangeInclusive<i8> = 0..=7;
 /// Returns the value as JSON text. `None` if the bytes are not MessagePack, nest too deep, or are not in the shortest
 /// form, so that the JSON would not give the same bytes.
 pub(super) fn to_json(bytes: &[u8]) -> Option<String> {
-    let mut reader = Reader { bytes, at: 0 };
-    let mut out = Out::default();
-    reader.value(0, &mut out)?;
+    let (mut rest, mut out) = (bytes, Out::default());
+    value(&mut rest, 0, &mut out)?;
     let json = out.finish();
-    let whole = reader.at == bytes.len();
-    (whole && from_json(Raw::parse(&json).ok()?).as_deref() == Some(bytes)).then_some(json)
+    (rest.is_empty() && from_json(Raw::parse(&json).ok()?).as_deref() == Some(bytes)).then_some(json)
 }
 
 /// Returns the MessagePack bytes of JSON from [`to_json`]. `None` if the JSON is invalid as such.
@@ -33,133 +34,106 @@ pub(super) fn from_json(json: Raw<'_>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
+/// Returns the next `length` bytes, and moves the slice behind them.
+fn take<'a>(bytes: &mut &'a [u8], length: u32) -> Option<&'a [u8]> {
+    let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+    *bytes = rest;
+    Some(taken)
 }
 
-impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let taken = self.bytes.get(self.at..self.at.checked_add(length)?)?;
-        self.at += length;
-        Some(taken)
+/// Reads a value at the beginning of the bytes, and moves the slice behind it.
+fn value(bytes: &mut &[u8], depth: usize, out: &mut Out) -> Option<()> {
+    if depth > DEPTH_MAX {
+        return None;
     }
-
-    fn number<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    /// Reads a length of 1, 2 or 4 bytes.
-    fn length(&mut self, bytes: usize) -> Option<usize> {
-        let number = self.take(bytes)?.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
-        usize::try_from(number).ok()
-    }
-
-    fn value(&mut self, depth: usize, out: &mut Out) -> Option<()> {
-        if depth > DEPTH_MAX {
-            return None;
+    match Marker::from_u8(*bytes.first()?) {
+        Marker::Null => {
+            decode::read_nil(bytes).ok()?;
+            out.raw("null");
         }
-        let tag = *self.take(1)?.first()?;
-        match tag {
-            0x00..=0x7f => out.raw(&tag.to_string()),
-            0x80..=0x8f => self.map(usize::from(tag & 0x0f), depth, out)?,
-            0x90..=0x9f => self.array(usize::from(tag & 0x0f), depth, out)?,
-            0xa0..=0xbf => self.text(usize::from(tag & 0x1f), out)?,
-            0xc0 => out.raw("null"),
-            0xc2 => out.raw("false"),
-            0xc3 => out.raw("true"),
-            0xc4..=0xc6 => {
-                let length = self.length(1 << (tag - 0xc4))?;
-                binary(self.take(length)?, out);
-            }
-            0xc7..=0xc9 => {
-                let length = self.length(1 << (tag - 0xc7))?;
-                self.extension(length, depth, out)?;
-            }
-            0xcb => {
-                let number = f64::from_be_bytes(self.number()?);
-                // The shortest form that reads as the same number, with a point or an exponent: a float, no integer.
-                let text = number.is_finite().then(|| format!("{number:?}"))?;
-                out.raw(&text);
-            }
-            0xcc => out.raw(&u8::from_be_bytes(self.number()?).to_string()),
-            0xcd => out.raw(&u16::from_be_bytes(self.number()?).to_string()),
-            0xce => out.raw(&u32::from_be_bytes(self.number()?).to_string()),
-            0xcf => out.raw(&u64::from_be_bytes(self.number()?).to_string()),
-            0xd0 => out.raw(&i8::from_be_bytes(self.number()?).to_string()),
-            0xd1 => out.raw(&i16::from_be_bytes(self.number()?).to_string()),
-            0xd2 => out.raw(&i32::from_be_bytes(self.number()?).to_string()),
-            0xd3 => out.raw(&i64::from_be_bytes(self.number()?).to_string()),
-            0xd4..=0xd8 => self.extension(1 << (tag - 0xd4), depth, out)?,
-            0xd9..=0xdb => {
-                let length = self.length(1 << (tag - 0xd9))?;
-                self.text(length, out)?;
-            }
-            0xdc | 0xdd => {
-                let length = self.length(if tag == 0xdc { 2 } else { 4 })?;
-                self.array(length, depth, out)?;
-            }
-            0xde | 0xdf => {
-                let length = self.length(if tag == 0xde { 2 } else { 4 })?;
-                self.map(length, depth, out)?;
-            }
-            0xe0..=0xff => out.raw(&tag.cast_signed().to_string()),
-            0xc1 | 0xca => return None, // 0xc1 is unused; `number` writes no 32-bit floats
+        Marker::True | Marker::False => out.raw(&decode::read_bool(bytes).ok()?.to_string()),
+        Marker::FixPos(_) | Marker::U8 | Marker::U16 | Marker::U32 | Marker::U64 => {
+            out.raw(&decode::read_int::<u64, _>(bytes).ok()?.to_string());
         }
-        Some(())
+        Marker::FixNeg(_) | Marker::I8 | Marker::I16 | Marker::I32 | Marker::I64 => {
+            out.raw(&decode::read_int::<i64, _>(bytes).ok()?.to_string());
+        }
+        Marker::F64 => {
+            let number = decode::read_f64(bytes).ok()?;
+            // The shortest form that reads as the same number, with a point or an exponent: a float, no integer.
+            let text = number.is_finite().then(|| format!("{number:?}"))?;
+            out.raw(&text);
+        }
+        Marker::FixStr(_) | Marker::Str8 | Marker::Str16 | Marker::Str32 => {
+            let length = decode::read_str_len(bytes).ok()?;
+            out.text(std::str::from_utf8(take(bytes, length)?).ok()?);
+        }
+        Marker::Bin8 | Marker::Bin16 | Marker::Bin32 => {
+            let length = decode::read_bin_len(bytes).ok()?;
+            binary(take(bytes, length)?, out);
+        }
+        Marker::FixArray(_) | Marker::Array16 | Marker::Array32 => array(bytes, depth, out)?,
+        Marker::FixMap(_) | Marker::Map16 | Marker::Map32 => map(bytes, depth, out)?,
+        Marker::FixExt1
+        | Marker::FixExt2
+        | Marker::FixExt4
+        | Marker::FixExt8
+        | Marker::FixExt16
+        | Marker::Ext8
+        | Marker::Ext16
+        | Marker::Ext32 => extension(bytes, depth, out)?,
+        // `number` writes no 32-bit floats.
+        Marker::F32 | Marker::Reserved => return None,
     }
+    Some(())
+}
 
-    fn text(&mut self, length: usize, out: &mut Out) -> Option<()> {
-        out.text(std::str::from_utf8(self.take(length)?).ok()?);
-        Some(())
+fn array(bytes: &mut &[u8], depth: usize, out: &mut Out) -> Option<()> {
+    let length = decode::read_array_len(bytes).ok()?;
+    out.open("[");
+    for place in 0..length {
+        if place > 0 {
+            out.raw(",");
+        }
+        value(bytes, depth + 1, out)?;
     }
+    out.close("]");
+    Some(())
+}
 
-    fn array(&mut self, length: usize, depth: usize, out: &mut Out) -> Option<()> {
-        out.open("[");
-        for place in 0..length {
-            if place > 0 {
-                out.raw(",");
-            }
-            self.value(depth + 1, out)?;
-        }
-        out.close("]");
-        Some(())
+fn map(bytes: &mut &[u8], depth: usize, out: &mut Out) -> Option<()> {
+    let length = decode::read_map_len(bytes).ok()?;
+    let mut entries = Vec::new();
+    for _ in 0..length {
+        let (mut key, mut member) = (Out::default(), Out::default());
+        value(bytes, depth + 1, &mut key)?;
+        value(bytes, depth + 1, &mut member)?;
+        entries.push((key.finish(), member.finish()));
     }
+    let plain = entries.iter().all(|(key, _)| key.starts_with('"') && !key.starts_with("\"$"));
+    let (open, between, close) = if plain { ("", ":", "") } else { ("[", ",", "]") };
+    out.open(if plain { "{" } else { "{\"$map\":[" });
+    for (place, (key, value)) in entries.iter().enumerate() {
+        let comma = if place > 0 { "," } else { "" };
+        out.raw(&format!("{comma}{open}{key}{between}{value}{close}"));
+    }
+    out.close(if plain { "}" } else { "]}" });
+    Some(())
+}
 
-    fn map(&mut self, length: usize, depth: usize, out: &mut Out) -> Option<()> {
-        let mut entries = Vec::new();
-        for _ in 0..length {
-            let (mut key, mut value) = (Out::default(), Out::default());
-            self.value(depth + 1, &mut key)?;
-            self.value(depth + 1, &mut value)?;
-            entries.push((key.finish(), value.finish()));
-        }
-        let plain = entries.iter().all(|(key, _)| key.starts_with('"') && !key.starts_with("\"$"));
-        let (open, between, close) = if plain { ("", ":", "") } else { ("[", ",", "]") };
-        out.open(if plain { "{" } else { "{\"$map\":[" });
-        for (place, (key, value)) in entries.iter().enumerate() {
-            let comma = if place > 0 { "," } else { "" };
-            out.raw(&format!("{comma}{open}{key}{between}{value}{close}"));
-        }
-        out.close(if plain { "}" } else { "]}" });
-        Some(())
+fn extension(bytes: &mut &[u8], depth: usize, out: &mut Out) -> Option<()> {
+    let meta = decode::read_ext_meta(bytes).ok()?;
+    let content = take(bytes, meta.size)?;
+    out.raw(&format!("{{\"$ext\":[{},", meta.typeid));
+    let (mut rest, mut read) = (content, Out::default());
+    let through = READ_THROUGH.contains(&meta.typeid) && value(&mut rest, depth + 1, &mut read).is_some();
+    if through && rest.is_empty() {
+        out.raw(&read.finish());
+    } else {
+        binary(content, out);
     }
-
-    fn extension(&mut self, length: usize, depth: usize, out: &mut Out) -> Option<()> {
-        let code = i8::from_be_bytes(self.number()?);
-        let bytes = self.take(length)?;
-        out.raw(&format!("{{\"$ext\":[{code},"));
-        let mut inner = Reader { bytes, at: 0 };
-        let mut read = Out::default();
-        let through = READ_THROUGH.contains(&code) && inner.value(depth + 1, &mut read).is_some();
-        if through && inner.at == bytes.len() {
-            out.raw(&read.finish());
-        } else {
-            binary(bytes, out);
-        }
-        out.close("]}");
-        Some(())
-    }
+    out.close("]}");
+    Some(())
 }
 
 fn binary(bytes: &[u8], out: &mut Out) {
@@ -173,40 +147,43 @@ fn write(json: Raw<'_>, depth: usize, bytes: &mut Vec<u8>) -> Option<()> {
         return None;
     }
     if let Some(text) = json.as_str() {
-        length(text.len(), &[(31, 0xa0)], [0xd9, 0xda, 0xdb], bytes)?;
-        bytes.extend_from_slice(text.as_bytes());
-        return Some(());
+        return write_text(&text, bytes);
     }
     if json.is_array() {
         let elements: Vec<Raw<'_>> = json.elements().collect();
-        length(elements.len(), &[(15, 0x90)], [0, 0xdc, 0xdd], bytes)?;
+        encode::write_array_len(bytes, length(elements.len())?).ok()?;
         return elements.into_iter().try_for_each(|element| write(element, depth + 1, bytes));
     }
     if json.is_object() {
-        return object(json, depth, bytes);
+        return write_object(json, depth, bytes);
     }
     match json.text() {
-        "null" => bytes.push(0xc0),
-        "false" => bytes.push(0xc2),
-        "true" => bytes.push(0xc3),
-        number => self::number(number, bytes)?,
+        "null" => encode::write_nil(bytes).ok(),
+        "false" => encode::write_bool(bytes, false).ok(),
+        "true" => encode::write_bool(bytes, true).ok(),
+        number => write_number(number, bytes),
     }
+}
+
+fn write_text(text: &str, bytes: &mut Vec<u8>) -> Option<()> {
+    encode::write_str_len(bytes, length(text.len())?).ok()?;
+    bytes.extend_from_slice(text.as_bytes());
     Some(())
 }
 
-fn object(json: Raw<'_>, depth: usize, bytes: &mut Vec<u8>) -> Option<()> {
+fn write_object(json: Raw<'_>, depth: usize, bytes: &mut Vec<u8>) -> Option<()> {
     let members: Vec<_> = json.members().collect();
     match members.as_slice() {
         [(name, value)] if name == "$bin" => {
             let content = base64_decode(&value.as_str()?)?;
-            length(content.len(), &[], [0xc4, 0xc5, 0xc6], bytes)?;
+            encode::write_bin_len(bytes, length(content.len())?).ok()?;
             bytes.extend_from_slice(&content);
             return Some(());
         }
-        [(name, value)] if name == "$ext" => return extension(*value, depth, bytes),
+        [(name, value)] if name == "$ext" => return write_extension(*value, depth, bytes),
         [(name, value)] if name == "$map" => {
             let entries: Vec<Raw<'_>> = value.elements().collect();
-            length(entries.len(), &[(15, 0x80)], [0, 0xde, 0xdf], bytes)?;
+            encode::write_map_len(bytes, length(entries.len())?).ok()?;
             for entry in entries {
                 let mut pair = entry.elements();
                 write(pair.next()?, depth + 1, bytes)?;
@@ -216,16 +193,15 @@ fn object(json: Raw<'_>, depth: usize, bytes: &mut Vec<u8>) -> Option<()> {
         }
         _ => {}
     }
-    length(members.len(), &[(15, 0x80)], [0, 0xde, 0xdf], bytes)?;
+    encode::write_map_len(bytes, length(members.len())?).ok()?;
     for (name, value) in members {
-        length(name.len(), &[(31, 0xa0)], [0xd9, 0xda, 0xdb], bytes)?;
-        bytes.extend_from_slice(name.as_bytes());
+        write_text(&name, bytes)?;
         write(value, depth + 1, bytes)?;
     }
     Some(())
 }
 
-fn extension(json: Raw<'_>, depth: usize, bytes: &mut Vec<u8>) -> Option<()> {
+fn write_extension(json: Raw<'_>, depth: usize, bytes: &mut Vec<u8>) -> Option<()> {
     let mut parts = json.elements();
     let code = i8::try_from(parts.next()?.as_i64()?).ok()?;
     let inner = parts.next()?;
@@ -237,74 +213,25 @@ fn extension(json: Raw<'_>, depth: usize, bytes: &mut Vec<u8>) -> Option<()> {
             content
         }
     };
-    match content.len() {
-        length @ (1 | 2 | 4 | 8 | 16) => bytes.push(0xd4 + length.trailing_zeros() as u8),
-        length => self::length(length, &[], [0xc7, 0xc8, 0xc9], bytes)?,
-    }
-    bytes.push(code.cast_unsigned());
+    encode::write_ext_meta(bytes, length(content.len())?, code).ok()?;
     bytes.extend_from_slice(&content);
     Some(())
 }
 
-/// Writes a length in its shortest form: within a tag if it is small, or else after one of three tags (0: no such tag).
-fn length(length: usize, short: &[(usize, u8)], tags: [u8; 3], bytes: &mut Vec<u8>) -> Option<()> {
-    if let Some((_, tag)) = short.iter().find(|(most, _)| length <= *most) {
-        bytes.push(tag | length as u8);
-    } else if let (Ok(length), true) = (u8::try_from(length), tags[0] != 0) {
-        bytes.extend_from_slice(&[tags[0], length]);
-    } else if let Ok(length) = u16::try_from(length) {
-        bytes.push(tags[1]);
-        bytes.extend_from_slice(&length.to_be_bytes());
+/// Writes a number in its shortest form. A number with a point or an exponent is a float.
+fn write_number(text: &str, bytes: &mut Vec<u8>) -> Option<()> {
+    if text.contains(['.', 'e', 'E']) {
+        encode::write_f64(bytes, text.parse().ok()?).ok()
+    } else if let Ok(number) = text.parse::<u64>() {
+        encode::write_uint(bytes, number).ok().map(drop)
     } else {
-        bytes.push(tags[2]);
-        bytes.extend_from_slice(&u32::try_from(length).ok()?.to_be_bytes());
+        encode::write_sint(bytes, text.parse().ok()?).ok().map(drop)
     }
-    Some(())
 }
 
-fn number(text: &str, bytes: &mut Vec<u8>) -> Option<()> {
-    if text.contains(['.', 'e', 'E']) {
-        bytes.push(0xcb);
-        bytes.extend_from_slice(&text.parse::<f64>().ok()?.to_be_bytes());
-        return Some(());
-    }
-    if let Ok(number) = text.parse::<u64>() {
-        match number {
-            0..=0x7f => bytes.push(number as u8),
-            0x80..=0xff => bytes.extend_from_slice(&[0xcc, number as u8]),
-            0x100..=0xffff => {
-                bytes.push(0xcd);
-                bytes.extend_from_slice(&(number as u16).to_be_bytes());
-            }
-            0x1_0000..=0xffff_ffff => {
-                bytes.push(0xce);
-                bytes.extend_from_slice(&(number as u32).to_be_bytes());
-            }
-            _ => {
-                bytes.push(0xcf);
-                bytes.extend_from_slice(&number.to_be_bytes());
-            }
-        }
-        return Some(());
-    }
-    let number: i64 = text.parse().ok()?;
-    match number {
-        -0x20..=-1 => bytes.push((number as i8).cast_unsigned()),
-        -0x80..=-0x21 => bytes.extend_from_slice(&[0xd0, (number as i8).cast_unsigned()]),
-        -0x8000..=-0x81 => {
-            bytes.push(0xd1);
-            bytes.extend_from_slice(&(number as i16).to_be_bytes());
-        }
-        -0x8000_0000..=-0x8001 => {
-            bytes.push(0xd2);
-            bytes.extend_from_slice(&(number as i32).to_be_bytes());
-        }
-        _ => {
-            bytes.push(0xd3);
-            bytes.extend_from_slice(&number.to_be_bytes());
-        }
-    }
-    Some(())
+/// Returns a length as MessagePack has it. `None` if it is too large.
+fn length(length: usize) -> Option<u32> {
+    u32::try_from(length).ok()
 }
 
 #[cfg(test)]
@@ -325,6 +252,7 @@ mod tests {
             r#"{"$ext":[5,["m","Human",{"content":"hi","id":null},"model_validate_json"]]}"#,
             r#"{"$ext":[0,["m","C",{"$ext":[7,[1]]}]]}"#,
             r#"{"$ext":[99,{"$bin":"Bw=="}]}"#,
+            r#"{"$ext":[-1,{"$bin":"ZgAAAA=="}]}"#, // a time of MessagePack's own
             long.as_str(),
             "[[],{},\"\"]",
         ] {

@@ -99,6 +99,8 @@ pub mod secret;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "agent")]
+mod shell;
+#[cfg(feature = "agent")]
 pub mod skill;
 pub mod state;
 pub mod store;

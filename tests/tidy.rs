@@ -42,7 +42,8 @@ const ROOMS: Rooms = &[
     ("git", &["secret"]),
     ("llm", &["json", "untrusted", "secret", "ids", "event", "state", "message"]),
     ("hook", &["ids", "event", "llm", "secret"]),
-    ("tool", &["json", "untrusted", "secret", "ids", "event", "message", "llm"]),
+    ("shell", &[]),
+    ("tool", &["json", "untrusted", "shell", "secret", "ids", "event", "message", "llm"]),
     ("skill", &["json", "untrusted", "secret", "ids", "event", "message", "llm", "tool"]),
     ("remote", &["json", "ids", "event", "state", "error", "store", "secret", "llm"]),
     (
@@ -57,6 +58,7 @@ const ROOMS: Rooms = &[
             "message",
             "stuck",
             "llm",
+            "shell",
             "tool",
             "skill",
             "secret",

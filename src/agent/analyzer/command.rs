@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::evaluated::{self, has_substitution};
 use super::options;
 use super::rail::normalize;
-use super::shell::{self, Command, Inputs, Word};
 use super::wrapper::{Added, Wrapped, has_option, joined, wrapped};
+use crate::shell::{self, Command, Inputs, Word};
 
 const SHELLS: &[&str] = &[
     "ash",

@@ -5,7 +5,7 @@
 
 use super::Work;
 use super::command::{Reads, read_of};
-use super::shell::{Command, EVALUATED, Word, is_incomplete};
+use crate::shell::{Command, EVALUATED, Word, is_incomplete};
 
 /// Variables whose values are run as commands, by bash or by other programs.
 const COMMANDS: &[&str] = &[

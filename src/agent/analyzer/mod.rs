@@ -11,11 +11,11 @@ mod pattern;
 mod pipe;
 mod rail;
 mod segments;
-mod shell;
 mod wrapper;
 
 use crate::event::{ActionEvent, Json, Map, Risk, Text};
 use crate::json::{Fault, Raw};
+use crate::shell;
 
 use super::confirm::rank;
 

@@ -2,7 +2,7 @@
 //!
 //! The table cannot be complete. The page `docs/security.md#agent-and-model` lists what is not seen.
 
-use super::shell::Word;
+use crate::shell::Word;
 
 /// An option that holds a command.
 struct Holder {

@@ -11,10 +11,10 @@ use regex::{Regex, RegexBuilder};
 
 use super::command::Run;
 use super::segments::{Kind, executable, plain, said};
-use super::shell::{Command, Pipeline, Word};
 use super::{Work, evaluated, pipe};
 use crate::event::{ActionEvent, Risk};
 use crate::json::Raw;
+use crate::shell::{Command, Pipeline, Word};
 
 /// The maximum nesting depth of shell sources that is examined.
 pub(super) const DEPTH_MAX: usize = 4;

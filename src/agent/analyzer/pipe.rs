@@ -3,7 +3,7 @@
 //! Which commands belong to a group (`{ a; b; } | c`) or a loop is not known. All commands before its pipe count.
 
 use super::command::{Output, Run};
-use super::shell::{self, Command, Pipeline};
+use crate::shell::{self, Command, Pipeline};
 
 /// What shells read and run.
 #[derive(Default)]

@@ -7,9 +7,9 @@
 use super::command::Run;
 use super::pattern::DEPTH_MAX;
 use super::segments::{Kind, executable};
-use super::shell::{Command, Pipeline, Word};
 use super::{Work, evaluated, pipe};
 use crate::event::{ActionEvent, Risk};
+use crate::shell::{Command, Pipeline, Word};
 
 /// Folders that the operating system needs.
 const CRITICAL: [&str; 5] = ["/etc", "/usr", "/var", "/home", "/boot"];

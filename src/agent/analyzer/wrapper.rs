@@ -5,7 +5,7 @@
 
 mod table;
 
-use super::shell::{Gap, Word};
+use crate::shell::{Gap, Word};
 use table::{Wrapper, has};
 
 /// What a wrapper adds to the words of the command that it runs.

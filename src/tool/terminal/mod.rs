@@ -9,7 +9,6 @@
 
 mod answer;
 mod clean;
-mod commands;
 mod keys;
 mod marks;
 mod output;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::answer::{self, End};
-use super::commands::split;
 use super::keys::{control_letter, key};
 use super::shell::{Setting, Shell};
 use crate::event::tool::{TerminalAction, TerminalObservation};
+use crate::shell::split;
 use crate::tool::{Context, ToolError};
 
 /// The longest timeout that a call can ask for.

@@ -1,17 +1,24 @@
-//! A parser for command lines, as exact as the analyzers need: pipelines, their commands, their words.
+//! A parser for command lines, as exact as its callers need: pipelines, their commands, their words, and the lines
+//! between which commands are complete.
 //!
+//! The analyzers of risk read with [`read`] what a command does. The terminal finds with [`split`] where a command ends.
 //! It removes quotes, marks words as unknown if only a running shell would know their value, and keeps nested sources
 //! (substitutions, here-documents) as text for the caller. It reads as bash does. A source is unclear if shells do not
 //! agree on it, or if it ends within something that is open: a command may be hidden in it. It is not a shell: syntax
 //! that it does not know is read as plain words, and no input makes it run for long.
+//!
+//! Why not the crate `brush-parser`: it is one shell's grammar, which either accepts a source or not, while a risk is
+//! found where shells differ. It brings 67 crates more, and has no bound on depth.
 
 mod expansion;
 mod grammar;
+mod lines;
 mod quote;
 mod redirection;
 mod syntax;
 
 use grammar::Place;
+pub(crate) use lines::split;
 use redirection::{Awaited, Target};
 use syntax::Open;
 
@@ -19,12 +26,12 @@ use syntax::Open;
 const UNKNOWN: char = '\u{10fffd}';
 
 /// Variables whose values bash runs, expands or reads as a file by itself.
-pub(super) const EVALUATED: &[&str] =
+pub(crate) const EVALUATED: &[&str] =
     &["BASH_ENV", "MAILPATH", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4"];
 
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Word {
+pub(crate) struct Word {
     /// The text, without quotes and without its unknown parts.
     pub text: String,
     /// Whether the word has a part that only a running shell would know.
@@ -44,7 +51,7 @@ pub(super) struct Word {
 
 /// An unknown part of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Gap {
+pub(crate) struct Gap {
     /// Its place in the text, in bytes.
     pub at: usize,
     /// Whether it is `$IFS` without quotes. Its value is white space, unless a command has changed it.
@@ -135,7 +142,7 @@ fn is_name_character(character: char) -> bool {
 
 /// A command with its input and its nested sources.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Command {
+pub(crate) struct Command {
     pub words: Vec<Word>,
     pub inputs: Inputs,
     /// The sources of the substitutions within the command's words and its here-document.
@@ -151,7 +158,7 @@ pub(super) struct Command {
 
 /// What the redirections of a command let it read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Inputs {
+pub(crate) struct Inputs {
     /// The texts of the here-documents and here-strings, of any file descriptor.
     pub texts: Vec<String>,
     /// How many of these belong to the standard input. Only the last of them is read.
@@ -173,11 +180,11 @@ impl Inputs {
 }
 
 /// Commands that are connected by pipes.
-pub(super) type Pipeline = Vec<Command>;
+pub(crate) type Pipeline = Vec<Command>;
 
 /// What was read of a source.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Script {
+pub(crate) struct Script {
     /// The pipelines, in order.
     pub pipelines: Vec<Pipeline>,
     /// Whether a command may be hidden: the source ends within something that is open, or shells do not agree on it.
@@ -187,20 +194,20 @@ pub(super) struct Script {
 }
 
 /// Returns whether a source has a part that only a running shell would know.
-pub(super) fn is_incomplete(source: &str) -> bool {
+pub(crate) fn is_incomplete(source: &str) -> bool {
     source.contains(UNKNOWN)
 }
 
 /// Returns the sources of the substitutions in a text that a shell expands, and how many characters were read. Quotes
 /// are ordinary characters in it.
-pub(super) fn substitutions(text: &str) -> (Vec<String>, usize) {
+pub(crate) fn substitutions(text: &str) -> (Vec<String>, usize) {
     let mut reader = Reader::default();
     let nested = reader.expanded(text).nested;
     (nested, reader.looked)
 }
 
 /// Reads a source.
-pub(super) fn read(source: &str) -> Script {
+pub(crate) fn read(source: &str) -> Script {
     let text: Vec<char> = source.chars().collect();
     // A terminal may act on a control character, and a carriage return is a line end to some programs.
     let is_unclear = text.iter().any(|c| c.is_control() && !matches!(c, '\n' | '\t'));
@@ -232,6 +239,10 @@ struct Reader<'t> {
     is_doubtful: bool,
     /// How many line ends were read outside of words, comments and here-documents.
     line_ends: usize,
+    /// Whether all before this place is complete, so that the next word or operator begins a line of commands.
+    is_between_lines: bool,
+    /// The places at which lines of commands begin.
+    starts: Vec<usize>,
     place: Place,
     pipelines: Vec<Pipeline>,
     pipeline: Pipeline,
@@ -256,6 +267,7 @@ impl Reader<'_> {
 
     fn read(&mut self) {
         while let Some(character) = self.peek(0) {
+            self.note_start(character);
             self.at += 1;
             if ";&|<>(".contains(character) {
                 self.check_operator();
@@ -413,6 +425,7 @@ impl Reader<'_> {
         if !self.goes_on() {
             self.end_pipeline();
         }
+        self.note_line_end();
         self.here_documents();
     }
 

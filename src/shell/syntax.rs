@@ -2,7 +2,7 @@
 
 use super::grammar::Place;
 use super::redirection::Target;
-use super::{Reader, Word};
+use super::{Reader, Word, is_name};
 
 /// Something that has to be closed before the closer of a substitution counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl Reader<'_> {
         match (self.open.last(), &self.word) {
             (Some(Open::List), word) => word.is_none(),
             (_, Some(word)) => {
-                let is_name = super::is_name(&word.text) && !word.is_quoted && !word.is_unknown;
+                let is_name = is_name(&word.text) && !word.is_quoted && !word.is_unknown;
                 let mut before = self.after_time().iter().filter(|word| !word.is_plain("coproc"));
                 is_name && !self.is_in_words() && before.all(Word::is_assignment)
             }
@@ -207,9 +207,9 @@ impl Reader<'_> {
                 self.check_array();
                 self.open.push(Open::List);
             }
-            _ if is_empty && (!begins || self.place == Place::Named) => {
+            _ if is_empty && (!begins || self.place == Place::Named || self.is_name_alone()) => {
                 let is_first = self.begins() && matches!(self.place, Place::Free | Place::Needed);
-                self.check(is_first || self.place == Place::Named);
+                self.check(is_first || self.place == Place::Named || self.is_name_alone());
                 self.open.push(Open::Definition);
             }
             _ if begins => {
@@ -226,6 +226,12 @@ impl Reader<'_> {
             }
         }
         self.end_pipeline();
+    }
+
+    /// Returns whether a single word stands before the brackets, with blanks between them: the name of a function.
+    fn is_name_alone(&self) -> bool {
+        let is_command = self.place == Place::Words && !self.has_begun && self.word.is_none();
+        matches!(&*self.command.words, [name] if is_command && is_name(&name.text) && name.is_plain(&name.text))
     }
 
     /// Reads an arithmetic command after the first of its opening brackets. Some shells read two subshells here, so the

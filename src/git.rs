@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
+use crate::program;
 use crate::secret::environment::{self, Reach};
 
 /// The time that git has to list its settings.
@@ -159,8 +160,7 @@ fn plain(folder: &Path, used: Use) -> Command {
             .env_remove("SSH_AUTH_SOCK")
             .env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes"),
     };
-    #[cfg(unix)]
-    git.process_group(0);
+    program::separate(&mut git);
     git
 }
 

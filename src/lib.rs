@@ -90,6 +90,8 @@ pub mod message;
 pub mod page;
 #[cfg(feature = "agent")]
 pub mod plugin;
+#[cfg(feature = "agent")]
+mod program;
 pub mod redact;
 #[cfg(feature = "agent")]
 pub mod remote;

@@ -5,12 +5,13 @@ use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::task::AbortHandle;
 
 use super::Outcome;
 use crate::event::HookType;
+use crate::program::{self, Group};
 use crate::secret::environment;
 
 /// The most bytes of one output that are kept. The rest is read and discarded.
@@ -37,7 +38,7 @@ impl Call<'_> {
             Ok(child) => child,
             Err(error) => return Outcome::failed(format!("Hook execution failed: {error}")),
         };
-        let group = Group(child.id());
+        let group = Group::of(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let whole = async {
             let ((), stdout, stderr) = tokio::join!(feed(&mut child, self.stdin), read(stdout), read(stderr));
@@ -69,26 +70,8 @@ impl Call<'_> {
         if let Some(tool) = self.tool_name {
             command.env("OPENHANDS_TOOL_NAME", tool);
         }
-        #[cfg(unix)]
-        command.process_group(0);
+        program::separate(&mut command);
         command
-    }
-}
-
-/// The process group of a command that the caller waits for. Unless it was released, it is killed on drop, which also
-/// happens when the wait is cancelled.
-struct Group(Option<u32>);
-
-impl Group {
-    /// Releases the group after the command has ended. Programs that the command left behind continue.
-    fn release(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        kill(self.0);
     }
 }
 
@@ -111,7 +94,7 @@ impl Background {
                 child.wait().await
             };
             if tokio::time::timeout(timeout, whole).await.is_err() {
-                kill(group);
+                program::kill(group);
             }
         });
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +107,7 @@ impl Background {
     pub fn end_all(&self) {
         for (group, task) in self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             if !task.is_finished() {
-                kill(group);
+                program::kill(group);
                 task.abort();
             }
         }
@@ -140,13 +123,7 @@ async fn feed(child: &mut Child, stdin: &str) {
 
 /// Reads all output and returns its first megabyte.
 async fn read(pipe: Option<impl AsyncRead + Unpin>) -> String {
-    let Some(mut pipe) = pipe else { return String::new() };
-    let (mut kept, mut buffer) = (Vec::new(), [0; 8192]);
-    while let Ok(n_bytes @ 1..) = pipe.read(&mut buffer).await {
-        let room = OUTPUT_BYTES_MAX - kept.len();
-        kept.extend_from_slice(&buffer[..n_bytes.min(room)]);
-    }
-    String::from_utf8_lossy(&kept).into_owned()
+    String::from_utf8_lossy(&program::read(pipe, OUTPUT_BYTES_MAX).await).into_owned()
 }
 
 #[cfg(unix)]
@@ -158,14 +135,4 @@ fn signal(status: std::process::ExitStatus) -> i64 {
 #[cfg(not(unix))]
 fn signal(_: std::process::ExitStatus) -> i64 {
     -1
-}
-
-/// Kills a process group on Unix. Elsewhere, a single child is killed when it is dropped.
-fn kill(group: Option<u32>) {
-    #[cfg(unix)]
-    if let Some(group) = group.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
-        let _gone_already = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    #[cfg(not(unix))]
-    let _ = group;
 }

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::Instant;
 
 use super::source::{Origin, cache_name, repository_name};
 use super::{PluginError, PluginSource, file};
 use crate::git::{Unsafe, Use};
+use crate::program::{self, Group};
 use crate::secret::shown;
 
 /// The default time limit for fetching one plugin.
@@ -24,7 +24,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 const COMMITS: &str = "resolved-refs";
 
 /// The maximum size of git's output that is kept, in bytes for each stream. The rest is discarded.
-const OUTPUT_BYTES_MAX: u64 = 16 << 10;
+const OUTPUT_BYTES_MAX: usize = 16 << 10;
 
 /// Fetches plugins.
 #[derive(Debug, Clone)]
@@ -261,16 +261,18 @@ impl Git<'_> {
         let mut git = git.command(work, arguments);
         git.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = git.spawn().map_err(|error| unavailable(error.into()))?;
-        let group = child.id();
+        let group = Group::of(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let whole = async {
-            let (stdout, stderr) = tokio::join!(read(stdout), read(stderr));
+            let pipes = (program::read(stdout, OUTPUT_BYTES_MAX), program::read(stderr, OUTPUT_BYTES_MAX));
+            let (stdout, stderr) = tokio::join!(pipes.0, pipes.1);
             (stdout, stderr, child.wait().await)
         };
-        let Ok((stdout, stderr, status)) = tokio::time::timeout_at(self.end, whole).await else {
-            kill(group);
-            return Err(timed_out());
-        };
+        let ended = tokio::time::timeout_at(self.end, whole).await;
+        let (stdout, stderr, status) = ended.map_err(|_| timed_out())?;
+        group.release();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let (stdout, stderr) = (text(stdout), text(stderr));
         Ok(Ran { is_fine: status.map_err(|error| unavailable(error.into()))?.success(), stdout, stderr })
     }
 
@@ -301,23 +303,4 @@ impl Git<'_> {
             stderr.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         PluginError::Unavailable { source_text: self.shown.clone(), reason: stderr }
     }
-}
-
-/// Reads a pipe to its end and keeps the beginning.
-async fn read(pipe: Option<impl AsyncRead + Unpin>) -> String {
-    let Some(mut pipe) = pipe else { return String::new() };
-    let mut kept = Vec::new();
-    let _whole = (&mut pipe).take(OUTPUT_BYTES_MAX).read_to_end(&mut kept).await;
-    let _rest = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
-    String::from_utf8_lossy(&kept).into_owned()
-}
-
-/// Kills git and the processes that it started.
-fn kill(group: Option<u32>) {
-    #[cfg(unix)]
-    if let Some(group) = group.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
-        let _gone_already = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    #[cfg(not(unix))]
-    let _ = group;
 }

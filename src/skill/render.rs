@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
+use crate::program::{self, Group};
 use crate::secret::environment;
 
 /// How long a command may take.
@@ -66,25 +66,28 @@ async fn run(command: &str, working_dir: &Path) -> String {
     shell.arg("-c").arg(command).current_dir(working_dir).kill_on_drop(true);
     shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     environment::withhold(shell.as_std_mut());
-    #[cfg(unix)]
-    shell.process_group(0);
+    program::separate(&mut shell);
     let failed =
         |error: &dyn std::fmt::Display| format!("[Error: Failed to execute command `{command}`: {error}]");
     let mut child = match shell.spawn() {
         Ok(child) => child,
         Err(error) => return failed(&error),
     };
-    let group = child.id();
+    let group = Group::of(&child);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let whole = async {
-        let (stdout, stderr) = tokio::join!(read(stdout), read(stderr));
+        // White space around the output does not count, so more is read than is shown.
+        let pipes =
+            (program::read(stdout, 2 * OUTPUT_BYTES_MAX), program::read(stderr, 2 * OUTPUT_BYTES_MAX));
+        let (stdout, stderr) = tokio::join!(pipes.0, pipes.1);
         (child.wait().await, stdout, stderr)
     };
-    match tokio::time::timeout(TIMEOUT, whole).await {
-        Err(_) => {
-            end_group(group);
-            format!("[Error: Command `{command}` timed out after {:.1}s]", TIMEOUT.as_secs_f64())
-        }
+    let ended = tokio::time::timeout(TIMEOUT, whole).await;
+    if ended.is_ok() {
+        group.release();
+    }
+    match ended {
+        Err(_) => format!("[Error: Command `{command}` timed out after {:.1}s]", TIMEOUT.as_secs_f64()),
         Ok((Err(error), ..)) => failed(&error),
         Ok((Ok(status), stdout, _)) if status.success() => {
             let text = String::from_utf8_lossy(&stdout);
@@ -103,31 +106,6 @@ async fn run(command: &str, working_dir: &Path) -> String {
             )
         }
     }
-}
-
-/// Returns the beginning of the output. The rest is read and discarded.
-async fn read(source: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let mut kept = Vec::new();
-    let Some(mut source) = source else { return kept };
-    let mut buffer = [0; 8192];
-    while let Ok(count) = source.read(&mut buffer).await {
-        if count == 0 {
-            break;
-        }
-        let room = (2 * OUTPUT_BYTES_MAX).saturating_sub(kept.len());
-        kept.extend_from_slice(&buffer[..count.min(room)]);
-    }
-    kept
-}
-
-fn end_group(group: Option<u32>) {
-    #[cfg(unix)]
-    if let Some(group) = group.and_then(|group| rustix::process::Pid::from_raw(group.cast_signed())) {
-        // It fails if no process of the group is left, which needs no handling.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    #[cfg(not(unix))]
-    let _ = group;
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::output::{self, Output};
 use super::{AcpError, AcpSettings};
+use crate::program;
 use crate::secret::environment;
 
 /// The longest line, in bytes. A longer line is ignored.
@@ -120,7 +121,7 @@ impl Shared {
             let mut group = lock(&self.group);
             match exit.as_mut().poll(context) {
                 Poll::Ready(_status) => {
-                    end_group(group.take());
+                    program::kill(group.take());
                     Poll::Ready(())
                 }
                 Poll::Pending => Poll::Pending,
@@ -131,7 +132,7 @@ impl Shared {
 
     /// Ends the program and the processes that it has started, unless it has exited.
     fn end_group(&self) {
-        end_group(lock(&self.group).take());
+        program::kill(lock(&self.group).take());
     }
 }
 
@@ -163,8 +164,7 @@ impl Peer {
         environment::withhold(command.as_std_mut());
         command.envs(start.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        #[cfg(unix)]
-        command.process_group(0);
+        program::separate(&mut command);
         let mut child =
             command.spawn().map_err(|error| AcpError::Spawn(format!("cannot start {name:?}: {error}")))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -475,16 +475,6 @@ async fn keep_stderr(shared: Arc<Shared>, mut stderr: ChildStderr) {
         () = output::timeout(&shared.exited) => {}
     }
     shared.stderr_ended.cancel();
-}
-
-fn end_group(group: Option<u32>) {
-    #[cfg(unix)]
-    if let Some(group) = group.and_then(|group| rustix::process::Pid::from_raw(group.cast_signed())) {
-        // An error means that no process of the group is left.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    #[cfg(not(unix))]
-    let _ = group;
 }
 
 #[cfg(unix)]

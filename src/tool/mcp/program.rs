@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::Reach;
 use super::limits::{Fault, Heard};
+use crate::program::separate;
 use crate::secret::environment;
 
 /// The environment variables of this program that every server inherits. It inherits no others.
@@ -83,8 +84,7 @@ pub(super) fn start(reach: &Reach, working_dir: &Path) -> Result<Program, String
     environment::bear_mark(command.as_std_mut());
     command.current_dir(cwd.as_ref().map_or_else(|| working_dir.to_owned(), |cwd| working_dir.join(cwd)));
     // With its own group the server does not receive a Ctrl+C that ends this program. This program ends it.
-    #[cfg(unix)]
-    command.process_group(0);
+    separate(&mut command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cannot start {name:?}: {error}"))?;
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
@@ -146,15 +146,4 @@ impl Complaint {
             kept.drain(..surplus);
         }
     }
-}
-
-/// Kills the remaining processes of a server.
-pub(super) fn end_group(group: Option<u32>) {
-    #[cfg(unix)]
-    if let Some(group) = group.and_then(|group| rustix::process::Pid::from_raw(group.cast_signed())) {
-        // It fails if no process of the group is left. Then there is nothing to end.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    #[cfg(not(unix))]
-    let _ = group;
 }

@@ -137,12 +137,12 @@ impl Server {
                 let service = match served {
                     Ok(Ok(service)) => service,
                     Ok(Err(error)) => {
-                        program::end_group(group);
+                        crate::program::kill(group);
                         let reason = fault.or(reason_of(error));
                         return Err(refused(with_complaint(reason, &complaint).await));
                     }
                     Err(_) => {
-                        program::end_group(group);
+                        crate::program::kill(group);
                         return Err((ProblemKind::TimedOut, with_complaint(late(), &complaint).await));
                     }
                 };
@@ -240,13 +240,13 @@ impl Connection {
     async fn end(mut self) {
         // Closing its input asks a program to end. Then its remaining processes are killed.
         drop(self.service.close_with_timeout(END).await);
-        program::end_group(self.group);
+        crate::program::kill(self.group);
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        program::end_group(self.group);
+        crate::program::kill(self.group);
     }
 }
 

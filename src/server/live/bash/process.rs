@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::history::Stop;
 use super::{BashCommand, BashEvent, BashOutput, History};
+use crate::program;
 use crate::secret::environment;
 use crate::server::http::failure::Failure;
 
@@ -64,8 +65,7 @@ fn spawn(command: &BashCommand, folder: Option<&Path>) -> std::io::Result<Child>
         shell.current_dir(folder);
     }
     environment::withhold(shell.as_std_mut());
-    #[cfg(unix)]
-    shell.process_group(0);
+    program::separate(&mut shell);
     shell.kill_on_drop(true).spawn()
 }
 
@@ -101,19 +101,19 @@ async fn run(
             },
             () = &mut deadline, if kill_at.is_none() => {
                 is_late = true;
-                signal(group, Signal::Term);
+                program::terminate(group);
                 kill_at = Some(tokio::time::Instant::now() + GRACE);
             },
             () = stop(&mut stop_signal), if kill_at.is_none() || !is_stopped => {
                 is_stopped = true;
-                signal(group, Signal::Term);
+                program::terminate(group);
                 kill_at = Some(tokio::time::Instant::now() + GRACE);
             },
             () = until(kill_at), if kill_at.is_some() => {
                 if status.is_some() {
                     streams = (None, None);
                 } else {
-                    signal(group, Signal::Kill);
+                    program::kill(group);
                     kill_at = Some(tokio::time::Instant::now() + GRACE);
                 }
             },
@@ -124,7 +124,7 @@ async fn run(
     }
     if is_late || is_stopped {
         // This kills the processes that the command left behind, and those that ignored the signal to end.
-        signal(group, Signal::Kill);
+        program::kill(group);
     }
     let code = match status {
         Some(Ok(status)) if !is_late => code(status),
@@ -153,26 +153,6 @@ async fn until(time: Option<tokio::time::Instant>) {
         None => std::future::pending().await,
     }
 }
-
-enum Signal {
-    Term,
-    Kill,
-}
-
-#[cfg(unix)]
-fn signal(group: Option<u32>, which: Signal) {
-    let pid = group.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
-    let signal = match which {
-        Signal::Term => rustix::process::Signal::TERM,
-        Signal::Kill => rustix::process::Signal::KILL,
-    };
-    if let Some(pid) = pid {
-        let _gone_already = rustix::process::kill_process_group(pid, signal);
-    }
-}
-
-#[cfg(not(unix))]
-fn signal(_: Option<u32>, _: Signal) {}
 
 /// Returns the exit code: negative if a signal ended the process.
 fn code(status: ExitStatus) -> i64 {

@@ -2,7 +2,8 @@
 //!
 //! [`ConversationState`] holds the events of one conversation and folds them as they are appended. Only the events are
 //! stored. With a persistence directory, every append is durable when it returns. No other module depends on this one.
-//! Use [`Store`] and [`replay`](crate::replay) for branches, views, time travel and many conversations.
+//! It serves programs that were written for the seed's interface (`docs/reference/seeds.md#statements`). Use [`Store`]
+//! and [`replay`](crate::replay) for branches, views, time travel and many conversations.
 
 use std::collections::HashMap;
 use std::ops::Deref;

@@ -1,4 +1,5 @@
-//! The judge of a goal: a model reads the transcript and gives a verdict on whether the goal is reached.
+//! The judge of a goal: a model reads the transcript and gives a verdict on whether the goal is reached. It serves
+//! `POST /api/conversations/{id}/goal` and the goals of a host's own conversations.
 //!
 //! Source: `openhands.sdk.conversation.goal` 1.58, for the shape of question, verdict and messages.
 

@@ -1,7 +1,8 @@
 //! The seed's names for events, such as `user_message`, and its event of that name.
 //!
 //! Seed 000 shows an older, simpler format of the same system (`docs/reference/seeds.md#names-of-kinds`). Events in
-//! that format are read as today's classes. Annals always writes today's format.
+//! that format are read as today's classes. Annals always writes today's format. It serves `conversation_state` and
+//! imports of such folders.
 
 use std::borrow::Cow;
 

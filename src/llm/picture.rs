@@ -1,4 +1,5 @@
-//! Fetches pictures and puts them into requests, for models that do not fetch pictures themselves.
+//! Fetches pictures and puts them into requests, for models that do not fetch pictures themselves (the feature
+//! `inline_images`), and for Gemini, which wants the type of a picture.
 //!
 //! If a picture cannot be fetched, its address is sent, and the provider decides what to do with it. Nothing is fetched
 //! from this machine or its network, because the address comes from a conversation. Redirects are followed under the

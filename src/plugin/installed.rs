@@ -1,4 +1,5 @@
-//! The plugins and skills that the user has installed, each in a folder of its name.
+//! The plugins and skills that the user has installed, each in a folder of its name. The routes
+//! `/api/plugins/installed` and `/api/skills/installed` manage them, and new conversations load them.
 //!
 //! The record beside them (`record`) has the source of each and whether it is enabled. A folder without an entry is
 //! added to it. An installation is prepared in a folder of its own and then moved to its place (`place`), so that a

@@ -1,4 +1,5 @@
-//! A marketplace: a folder with a list of plugins and skills and their sources.
+//! A marketplace: a folder with a list of plugins and skills and their sources. `GET /api/plugins/marketplace` and
+//! `GET /api/skills/marketplace` show what one offers.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Finds plugins by name in the marketplaces that an agent's settings register.
+//! Finds plugins by name in the marketplaces that an agent's settings register: for the plugins that a conversation
+//! loads by itself, and for `POST /api/conversations/{id}/load_plugin`.
 
 use std::fmt;
 

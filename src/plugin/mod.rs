@@ -3,7 +3,9 @@
 //! [`Plugin::read`] reads such a folder, in either of its two layouts. [`PluginSource`] names the source of a plugin,
 //! and [`Fetcher`] fetches it. [`Marketplaces`] finds plugins by name. [`available`] returns the plugins in the user's
 //! folders and the project's. [`Installed`] manages the plugins that the user has installed. [`Merged`] is the sum of
-//! several plugins. This module does not know about conversations. Its invariants: no file outside of a plugin's folder
+//! several plugins. The routes `/api/plugins` and `/api/skills` of the server need all of this: the reference's browser
+//! application lists, installs and changes plugins there. New conversations take plugins from their request, and from
+//! the folders of the user and the project. This module does not know about conversations. Its invariants: no file outside of a plugin's folder
 //! is read, neither by `..` nor through a link; a part that cannot be read does not affect the others; no file longer
 //! than its limit is read; no error holds a credential.
 //! Source: `docs/reference/extensions.md#plugins`, and tests against the reference.

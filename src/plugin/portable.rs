@@ -1,6 +1,6 @@
 //! The portable layout of agent-plugins.org, version 1.0.0. It has a manifest with a fixed set of fields at the root.
 //! Its servers start in the plugin's own folder or in its data folder, and the variables in their texts name only these
-//! two.
+//! two. Plugins that several programs share have this layout, so whatever loads a plugin may meet it.
 //!
 //! The texts of a portable plugin are not expanded as in the reference's layout: `${NAME}` in them is no secret's name.
 

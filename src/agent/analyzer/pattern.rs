@@ -1,5 +1,5 @@
 //! The pattern analyzer: searches the call's arguments for dangerous commands, and all of the action's texts for prompt
-//! injection.
+//! injection. `annals run --confirm risky` uses it, and so do conversations whose settings name it.
 //!
 //! Source: the default patterns of the reference's `PatternSecurityAnalyzer`, and its results for many commands. Unlike
 //! there, the patterns are searched for in the commands without their quotes too, and a command that may hide another

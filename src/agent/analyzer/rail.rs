@@ -1,5 +1,5 @@
 //! The rail analyzer: searches one command for dangerous combinations. It finds downloads that are piped into another
-//! command, raw writes to a disk, and deletions of system folders.
+//! command, raw writes to a disk, and deletions of system folders. Conversations whose settings name it use it.
 //!
 //! Source: the reference's `PolicyRailSecurityAnalyzer`, and its results for many commands. Unlike there, a command
 //! that may hide another one is unknown and not low.

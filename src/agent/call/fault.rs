@@ -1,4 +1,5 @@
 //! The error messages of Python's JSON parser. The model reads them, so they have the same words as in the reference.
+//! Every agent that runs here needs them, when its model writes arguments that are no JSON.
 //!
 //! Source: the messages of Python 3.13's `json` for many texts.
 

@@ -1,5 +1,5 @@
 //! Finds the tool that a call means, if the model used an older name, added rubbish to the name, or called a shell
-//! command as if it were a tool.
+//! command as if it were a tool. Every agent that runs here needs it: prompts and older conversations have these names.
 //!
 //! If a tool of the called name exists, it is always used. Source: `docs/reference/calls.md#names`.
 

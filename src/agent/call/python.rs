@@ -1,5 +1,5 @@
 //! Writes values as Python does. The reference's texts contain arguments and names in the form of `json.dumps` and
-//! `repr`.
+//! `repr`. `arguments` and `names` need it, for answers to a model that are the reference's to the letter.
 
 use std::fmt::Write as _;
 

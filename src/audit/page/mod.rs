@@ -1,4 +1,4 @@
-//! The report page: figures, charts and the most important reports in one HTML file.
+//! The report page: figures, charts and the most important reports in one HTML file, for `annals report --html`.
 //!
 //! The page needs no other files and runs no scripts. Its content security policy forbids both, so that even text that
 //! was not escaped can do no harm.

@@ -1,4 +1,5 @@
-//! `annals replay`: shows a conversation as it happened, on a terminal with keys, otherwise all at once.
+//! `annals replay`: shows a conversation as it happened, on a terminal with keys, otherwise all at once. The player
+//! serves people who review what an agent did (`docs/cli.md#replay`).
 
 mod player;
 mod screen;

@@ -1,5 +1,6 @@
-//! Tool calls as text, for models without an interface for them. The system prompt describes the tools, calls and their
-//! answers are texts, and a call is read from the text of the model.
+//! Tool calls as text, for models without an interface for them: for agents whose settings say
+//! `native_tool_calling: false`. The system prompt describes the tools, calls and their answers are texts, and a call is
+//! read from the text of the model.
 //!
 //! The form of a call is the reference's (`mixins/fn_call_converter.py` 1.58):
 //!

@@ -1,4 +1,5 @@
-//! Git worktrees: a working folder for one conversation alone.
+//! Git worktrees: a working folder for one conversation alone, for clients that ask for one with `worktree` in
+//! `POST /api/conversations`, and for child conversations.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! Spans for OpenTelemetry, made from the log: turns, replies of models, tool calls.
+//! Spans for OpenTelemetry, made from the log: turns, replies of models, tool calls. They serve operators who have a
+//! collector: `annals serve --otel-endpoint`, with the feature `otel`.
 //!
 //! Spans are made from recorded events. If the collector is unreachable for an hour, the spans of that hour are
 //! exported afterwards, because their events are still in the log. The content of conversations is never exported: only

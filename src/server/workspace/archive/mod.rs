@@ -1,5 +1,6 @@
 //! Packs a workspace into one file: an archive of its files, or the changes in its repository
-//! (`docs/reference/workspace.md#archive`).
+//! (`docs/reference/workspace.md#archive`), for `GET /api/file/archive`: clients of the reference save and move the work
+//! of a remote conversation with it.
 
 mod root;
 mod rules;

@@ -1,4 +1,5 @@
-//! The changes of a conversation in a repository (`docs/reference/workspace.md#git`).
+//! The changes of a conversation in a repository (`docs/reference/workspace.md#git`), for the routes under `/git`: the
+//! reference's browser application shows them beside a conversation.
 
 mod base;
 mod changes;

@@ -2,6 +2,9 @@
 //!
 //! A text is checked once. After that it is read without building a tree, and what is not changed stays as it was, byte
 //! for byte. Every room may use this one. It names no other room, and it does not know what an event is.
+//!
+//! Why not a crate for JSON: a stored payload keeps its bytes, its repeated members and Python's `NaN`, and what is
+//! written has Python's spaces and escapes. `serde_json` and `jiter` read into values, and lose all of that.
 
 mod draft;
 mod dump;

@@ -1,6 +1,7 @@
 //! Server-sent events, assembled from the pieces of a network stream.
 //!
 //! Source: the WHATWG's `text/event-stream`, as far as model servers use it: `event`, `data`, comments.
+//! Why not a crate: this is small, and it bounds an event, however the server cuts or stretches it.
 
 /// The maximum length of an event, in bytes. No event of a model is longer.
 pub(super) const EVENT_BYTES_MAX: usize = 16 << 20;

@@ -1,4 +1,7 @@
 //! The running agent program, and the requests to it.
+//!
+//! Why not the crate `agent-client-protocol`: it does not bound the length of a line, and it brings an executor and a
+//! schema of unstable parts.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

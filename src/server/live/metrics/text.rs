@@ -1,4 +1,5 @@
-//! Metrics in Prometheus' text format.
+//! Metrics in Prometheus' text format. Why not a crate: the numbers are read from the store and the server when a scraper
+//! asks, so that no registry is needed, and the text itself is a few lines.
 
 use std::fmt::Write as _;
 

@@ -4,6 +4,9 @@
 //! `/openapi.json` (which clients of the reference also read), the page at `/docs`, the answers for omitted operations
 //! and the table in `docs/api.md` are generated from it. A test compares the list with the router: the list must mark
 //! exactly the served operations as served.
+//!
+//! Why not the crate `utoipa`: it describes the handlers that exist. The list also has the operations that are left out,
+//! and answers them.
 
 mod absent;
 mod build;

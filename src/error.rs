@@ -1,11 +1,11 @@
 //! The errors of the store and its tools, grouped by what the caller can do about them.
-//!
 //! Messages contain ids and numbers, and never stored content. SQLite's own errors appear only as a `source`.
 
 mod class;
 mod contradiction;
 mod expected;
 mod nature;
+mod own;
 mod setup;
 
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ pub use class::ErrorClass;
 pub use contradiction::Contradiction;
 pub use expected::Expected;
 pub use nature::{Result, Source};
+pub use own::OwnProjectionError;
 pub use setup::SetupError;
 
 /// An error of the store or its tools.
@@ -85,9 +86,7 @@ pub enum Error {
     #[error("{0}")]
     Id(#[from] IdError),
     /// The batch is larger than the limit of one append. Split it.
-    #[error(
-        "a batch of {events} events and {bytes} bytes is over the limit of {events_max} events and {bytes_max} bytes"
-    )]
+    #[error("a batch of {events} events and {bytes} bytes exceeds {events_max} events and {bytes_max} bytes")]
     BatchTooLarge {
         /// The number of events in the batch.
         events: usize,
@@ -152,6 +151,9 @@ pub enum Error {
         /// The existing projections.
         known: Vec<String>,
     },
+    /// A projection of the host's own did not do its work.
+    #[error(transparent)]
+    OwnProjection(#[from] OwnProjectionError),
     /// The file has no search index and is open for reading only. Search it once in a writable store.
     #[error("{path:?} has no search index yet, and only a writable store can build one")]
     NoIndex {

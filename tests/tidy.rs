@@ -121,13 +121,14 @@ const SUBROOMS: &[(&str, &Rows)] = &[
         &[
             // Only tests of the store use it. It records statements of every connection.
             ("plans", &[]),
-            ("options", &[]),
             ("engine", &[]),
+            ("own", &["engine"]),
+            ("options", &["own"]),
             ("table", &["options", "engine"]),
-            ("derived", &["plans", "options", "engine", "table"]),
-            ("file", &["plans", "options", "engine", "table", "derived"]),
-            ("write", &["options", "engine", "table", "derived", "file"]),
-            ("read", &["options", "engine", "table", "derived", "file", "write"]),
+            ("derived", &["plans", "options", "engine", "own", "table"]),
+            ("file", &["plans", "options", "engine", "own", "table", "derived"]),
+            ("write", &["options", "engine", "own", "table", "derived", "file"]),
+            ("read", &["options", "engine", "own", "table", "derived", "file", "write"]),
             ("transfer", &["options", "engine", "table", "write"]),
             ("maintenance", &["options", "engine", "table", "derived", "file", "read", "transfer"]),
             ("handle", &["options", "engine", "table", "derived", "file", "write", "read"]),
@@ -229,6 +230,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("event", &["src/store/table/log.rs"]),
     ("event_file", &["src/store/table/origin.rs"]),
     ("head_change", &["src/store/table/base_state"]),
+    ("host_stale", &["src/store/derived/projection/hosted/"]),
+    ("host_table", &["src/store/derived/projection/hosted/"]),
     // Its one row is made with the file, and made anew where the file is cut at a point.
     ("log", &["src/store/table/log.rs", "src/store/derived/migration.rs"]),
     ("maintenance", &["src/store/table/log.rs"]),

@@ -34,6 +34,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         .into_iter()
         .filter(|status| names.is_empty() || names.contains(&status.name))
         .collect();
+    // Their code is in another program.
+    let left_alone = store.maintenance().own_projections()?;
     let remade = store.maintenance().repairs(None)?.split_off(receipts);
     let with_catalogue = names.is_empty() || names.contains(&"catalogue");
     if output.json {
@@ -47,7 +49,12 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         let rows = remade
             .iter()
             .map(|receipt| json!({"conversation": receipt.conversation, "found": receipt.found}));
-        output.value(&json!({ "projections": projections, "catalogue": rows.collect::<Vec<_>>() }))?;
+        let left_alone: Vec<_> = left_alone.iter().map(|status| &status.name).collect();
+        let mut done = json!({ "projections": projections, "catalogue": rows.collect::<Vec<_>>() });
+        if !left_alone.is_empty() {
+            done["left_alone"] = json!(left_alone);
+        }
+        output.value(&done)?;
         return Ok(DONE);
     }
     for status in &rebuilt {
@@ -59,6 +66,12 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     for receipt in &remade {
         let conversation = receipt.conversation.as_deref().unwrap_or_default();
         output.line(format!("  {}: {}", harmless(conversation), harmless(&receipt.found)))?;
+    }
+    for status in &left_alone {
+        output.line(format!(
+            "{:<14} left alone: only the program that has this projection can make it again",
+            harmless(&status.name)
+        ))?;
     }
     output.line(format!(
         "{} rebuilt in {:.1} s",

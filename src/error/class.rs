@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use super::{Error, SetupError};
+use super::{Error, OwnProjectionError, SetupError};
 
 /// What an error means for the caller. Every error has exactly one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -51,6 +51,11 @@ impl Error {
             | Self::AmbiguousId { .. }
             | Self::UnknownParent { .. }
             | Self::UnknownProjection { .. }
+            | Self::OwnProjection(
+                OwnProjectionError::Unusable { .. }
+                | OwnProjectionError::Statement { .. }
+                | OwnProjectionError::Refused { .. },
+            )
             | Self::Payload(_)
             | Self::BaseState(_)
             | Self::Id(_)
@@ -96,6 +101,7 @@ impl Error {
             | Self::Moved { .. }
             | Self::LostTable { .. }
             | Self::NotDerived { .. }
+            | Self::OwnProjection(OwnProjectionError::Stuck { .. })
             | Self::CatalogueContradicts(_)
             | Self::Corrupt { .. }
             | Self::Storage { .. }

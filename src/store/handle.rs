@@ -9,6 +9,7 @@ use r2d2_sqlite::SqliteConnectionManager;
 use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;
 use crate::ids::{ConversationId, Sequence};
+use crate::store::derived::projection::hosted::Hosted;
 use crate::store::engine::readers::Readers;
 use crate::store::engine::trace::Span;
 use crate::store::file::database;
@@ -44,8 +45,8 @@ impl Store {
     /// # Errors
     /// [`Error::CannotOpen`] if the path cannot be used, [`Error::ForeignFile`], [`Error::NewerFile`] and
     /// [`Error::OlderFile`] if the file is of another program or version, [`Error::NetworkFileSystem`],
-    /// [`Error::ReadOnly`], [`Error::Busy`], [`Error::LostTable`] if a table is missing that cannot be rebuilt. Then
-    /// nothing was changed.
+    /// [`Error::ReadOnly`], [`Error::Busy`], [`Error::LostTable`] if a table is missing that cannot be rebuilt,
+    /// [`Error::OwnProjection`] if a projection of the host's own cannot be used. Then nothing was changed.
     pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Self::open_place(Place::File(path.as_ref().to_owned()), options)
     }
@@ -62,6 +63,7 @@ impl Store {
     fn open_place(place: Place, options: &Options) -> Result<Self> {
         let busy_timeout = options.busy_timeout.min(PATIENCE_MAX);
         let options = &Options { busy_timeout, ..options.clone() };
+        let hosted = Hosted::of(&options.own_projections)?.map(Arc::new);
         let signal = Arc::new(Signal::default());
         let mut upgraded_from = None;
         let (uri, writer, presence);
@@ -80,7 +82,9 @@ impl Store {
             let (signal, presence) = (Arc::clone(&signal), Arc::clone(&presence));
             // An absolute path: the writer reopens the same file even if the working directory has changed by then.
             let place = place.in_full();
-            writer = Some(Arc::new(Writer::new(place, options.clone(), connection, signal, presence)));
+            let hosted = hosted.clone();
+            writer =
+                Some(Arc::new(Writer::new(place, options.clone(), hosted, connection, signal, presence)));
         }
         let flags = match place {
             Place::File(_) => database::READER_FLAGS,
@@ -107,6 +111,7 @@ impl Store {
         Ok(Self(Arc::new(Inner {
             place,
             options: options.clone(),
+            hosted,
             upgraded_from,
             readers,
             writer,
@@ -143,7 +148,8 @@ impl Store {
     /// # Errors
     /// [`Error::Conflict`] if `expected` is not fulfilled, [`Error::DuplicateEvent`] if an id exists with other bytes,
     /// [`Error::UnknownParent`], [`Error::ReadOnlyCopy`], [`Error::BatchTooLarge`], [`Error::Busy`],
-    /// [`Error::DiskFull`], [`Error::ReadOnly`]. Then nothing was written.
+    /// [`Error::DiskFull`], [`Error::ReadOnly`]. [`Error::OwnProjection`] if a projection of the host's own does not accept
+    /// an event. Then nothing was written.
     pub fn append(
         &self,
         conversation: &ConversationId,

@@ -16,6 +16,7 @@
 //! * `file`: where the file is, how it is opened, its write-ahead log, the signal after a commit
 //! * `derived`: the schema and the projections, which can be made again
 //! * `table`: the tables that hold the truth
+//! * `own`: projections of a host's own: what the host gives, and what their statements may do
 //! * `engine`: SQLite's errors, transactions, reading connections and memory
 //!
 //! `handle` opens a [`Store`] and appends to it; the rooms add methods to it or to one of its groups: [`Backup`],
@@ -28,6 +29,7 @@ mod file;
 mod handle;
 mod maintenance;
 mod options;
+mod own;
 #[cfg(test)]
 mod plans;
 mod read;
@@ -40,8 +42,10 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 pub use derived::migration::SCHEMA_VERSION;
+pub use derived::projection::hosted::OwnProjectionStatus;
 pub use derived::projection::{ProjectionStatus, rebuild::RebuildProgress};
 pub use derived::schema::{DerivedObject, ObjectKind, derived_objects};
+pub use engine::SqlValue;
 #[cfg(feature = "server")]
 pub(crate) use engine::heap::Cancel;
 pub use file::database::APPLICATION_ID;
@@ -61,6 +65,9 @@ pub use options::{
     ATTACHMENT_BYTES_MAX, Actor, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, COPY_BYTES_MAX, Durability, Options,
     PAGE_MAX, STATUS_BYTES_MAX, TAGS_BYTES_MAX, TITLE_BYTES_MAX,
 };
+pub use own::{
+    OWN_ROWS_MAX, OWN_STATEMENTS_MAX, OwnEvent, OwnFailure, OwnProjection, OwnProjections, OwnRows, OwnScope,
+};
 pub use read::breakdown::{By, Share};
 pub use read::events::{EventPage, EventQuery, EventRef};
 pub use read::feed::{FeedEvent, Follower};
@@ -71,7 +78,7 @@ pub use read::mark::Mark;
 pub use read::projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
 pub(crate) use read::query::nearest;
 pub use read::query::{
-    SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
+    SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
 pub use read::search::{Hit, SearchFilter};
 pub use read::subscription::{SUBSCRIPTION_NAME_BYTES_MAX, Subscription, SubscriptionStatus};
@@ -94,6 +101,7 @@ pub use write::queue::Lead;
 pub use write::writer::WriteCounts;
 
 use crate::error::{Error, Result};
+use derived::projection::hosted::Hosted;
 use engine::WhileDoing as _;
 use engine::readers::Readers;
 use file::database;
@@ -127,6 +135,8 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     place: Place,
     options: Options,
+    /// The projections of the host's own. `None` without any.
+    hosted: Option<Arc<Hosted>>,
     /// The older schema that the file had before this store opened it.
     upgraded_from: Option<u32>,
     /// Dropped before the writer, which then is the last to close the file and removes the log.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::own::OwnProjections;
 use crate::event::OwnKinds;
 
 /// The most events in one append.
@@ -95,6 +96,8 @@ pub struct Options {
     /// What is known of the host's own kinds: their text, and how old payloads become new values.
     /// Default: nothing.
     pub own_kinds: OwnKinds,
+    /// The host's own projections: tables that change in the transaction of each append. Default: none.
+    pub own_projections: OwnProjections,
 }
 
 impl Default for Options {
@@ -109,6 +112,7 @@ impl Default for Options {
             write_log_bytes_max: 256 << 20,
             actor: Actor::default(),
             own_kinds: OwnKinds::default(),
+            own_projections: OwnProjections::default(),
         }
     }
 }

@@ -289,6 +289,10 @@ mod tests {
         "upgraded_from",
         "body",
         "new_event",
+        "own_projections",     // the tables of hosts, which are few
+        "drop_own_projection", // likewise
+        "catch_up_own",        // in steps, by position
+        "query_own",           // a statement of the host
         // One row for each such action: there are few, and they are read by number.
         "list", // the names of the files of a folder
         "repairs",

@@ -92,6 +92,8 @@ mod own_events;
 mod own_events_correlation;
 mod own_events_text;
 mod own_events_upcast;
+mod own_projections;
+mod own_projections_crash;
 #[cfg(feature = "agent")]
 mod plugins;
 mod projections;

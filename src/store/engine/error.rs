@@ -123,6 +123,26 @@ pub(in crate::store) fn stop(error: &rusqlite::Error) -> Option<Stop> {
     }
 }
 
+/// Returns whether a statement failed because it is wrong, is not allowed, or breaks a constraint. False if the file, the
+/// memory or another process is the reason.
+pub(in crate::store) fn is_of_statement(error: &rusqlite::Error) -> bool {
+    match error.sqlite_error() {
+        Some(inner) => matches!(
+            inner.extended_code & 0xff,
+            ffi::SQLITE_ERROR
+                | ffi::SQLITE_AUTH
+                | ffi::SQLITE_CONSTRAINT
+                | ffi::SQLITE_MISMATCH
+                // The text has no statement at all.
+                | ffi::SQLITE_MISUSE
+                | ffi::SQLITE_RANGE
+                | ffi::SQLITE_TOOBIG
+        ),
+        // Too few values, or several statements.
+        None => true,
+    }
+}
+
 /// The number of bytes that the engine uses in the whole process. 0 if the engine keeps no statistics.
 pub(in crate::store) fn memory_bytes() -> u64 {
     // SAFETY: the function has no arguments and only reads a counter, under the engine's own lock.

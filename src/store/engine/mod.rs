@@ -9,8 +9,10 @@ pub(super) mod readers;
 pub(super) mod trace;
 pub(super) mod transaction;
 pub(super) mod uri;
+mod value;
 
 pub(super) use error::{
-    Stop, WhileDoing, corrupt, damage, is_busy, is_damage, is_fatal, is_known_id, memory_bytes, place, stop,
-    translate,
+    Stop, WhileDoing, corrupt, damage, is_busy, is_damage, is_fatal, is_known_id, is_of_statement,
+    memory_bytes, place, stop, translate,
 };
+pub use value::SqlValue;

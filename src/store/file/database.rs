@@ -14,6 +14,7 @@ use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, set_
 use crate::store::derived::schema;
 use crate::store::engine::{WhileDoing as _, heap, transaction, translate};
 use crate::store::options::{Actor, Durability, Options};
+use crate::store::own::guard;
 use crate::store::table::log;
 
 /// The `PRAGMA application_id` of an Annals file: "ANLS".
@@ -108,6 +109,9 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Opti
         schema::is_whole(&db)?;
         return Err(error);
     }
+    if !options.own_projections.is_empty() {
+        guard::install(&db).doing("setting up the database")?;
+    }
     db.wal_hook(Some(checkpoint::note));
     db.busy_handler(Some(transaction::wait)).doing("setting up the database")?;
     Ok((db, (1..SCHEMA_VERSION).contains(&known).then_some(known)))
@@ -174,6 +178,9 @@ pub(in crate::store) fn set_up_reader(db: &mut Connection, options: &Options) ->
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     keep_plans(db)?;
     db.set_prepared_statement_cache_capacity(64);
+    if !options.own_projections.is_empty() {
+        guard::install(db)?;
+    }
     db.execute_batch(
         "PRAGMA query_only = ON; PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON;
          PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;

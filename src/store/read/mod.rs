@@ -16,6 +16,7 @@ pub(super) mod list;
 pub(super) mod mark;
 #[cfg(feature = "aio")]
 pub(super) mod notification;
+mod own;
 pub(super) mod projected;
 pub(super) mod query;
 pub(super) mod search;

@@ -14,7 +14,9 @@ use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;
 use crate::ids::{ConversationId, EventId, Position, Sequence, Timestamp};
 use crate::state::status::Effect;
+use crate::store::derived::projection::hosted::Hosted;
 use crate::store::engine::transaction::all_or_nothing;
+use crate::store::own::OwnEvent;
 use crate::store::table::base_state::{self, BaseStateChange};
 use crate::store::table::catalogue::{self, Entry};
 use crate::store::table::log;
@@ -81,6 +83,8 @@ pub(super) struct Session<'a> {
     now: Timestamp,
     position: Option<Position>,
     entries: HashMap<ConversationId, Open>,
+    /// The host's own projections, which have read the whole log. `None` without any.
+    hosted: Option<&'a Hosted>,
 }
 
 /// A conversation's catalogue row while the session uses it.
@@ -102,26 +106,30 @@ pub(super) enum Tried {
 /// Returns whether this request leaves no trace if it fails without a savepoint.
 ///
 /// A statement that fails undoes itself, and every error of a single event is found before anything is written.
-fn fails_cleanly(request: &Request) -> bool {
-    request.append.events.len() == 1 && request.append.base_state.is_none() && request.append.leaf.is_none()
+fn fails_cleanly(request: &Request, hosted: Option<&Hosted>) -> bool {
+    // A projection of the host's own may refuse an event that was just written.
+    hosted.is_none()
+        && request.append.events.len() == 1
+        && request.append.base_state.is_none()
+        && request.append.leaf.is_none()
 }
 
 impl<'a> Session<'a> {
-    pub(in crate::store) fn new(db: &'a Connection) -> Self {
-        Self { db, now: Timestamp::now(), position: None, entries: HashMap::new() }
+    pub(in crate::store) fn new(db: &'a Connection, hosted: Option<&'a Hosted>) -> Self {
+        Self { db, now: Timestamp::now(), position: None, entries: HashMap::new(), hosted }
     }
 
     /// Writes one request without a savepoint: usually it succeeds.
     pub(super) fn try_append(&mut self, request: &Request) -> Tried {
         match self.append(request) {
-            Err(error) if !fails_cleanly(request) => Tried::Torn(error),
+            Err(error) if !fails_cleanly(request, self.hosted) => Tried::Torn(error),
             answer => Tried::Answered(answer),
         }
     }
 
     /// Writes one request and leaves no trace if it fails. This costs a journal entry for every page that it changes.
     pub(super) fn append_or_undo(&mut self, request: &Request) -> Result<Vec<Appended>> {
-        if fails_cleanly(request) {
+        if fails_cleanly(request, self.hosted) {
             return self.append(request);
         }
         let before = (self.position, self.entries.get(&request.conversation).cloned());
@@ -142,7 +150,10 @@ impl<'a> Session<'a> {
         for open in self.entries.values().filter(|open| open.changed) {
             open.entry.save(self.db, self.now)?;
         }
-        Ok(())
+        match (self.hosted, self.position) {
+            (Some(hosted), Some(position)) => hosted.save(self.db, position),
+            _ => Ok(()),
+        }
     }
 
     fn append(&mut self, request: &Request) -> Result<Vec<Appended>> {
@@ -195,6 +206,9 @@ impl<'a> Session<'a> {
             if !place.known {
                 open.entry.move_head(event);
                 open.changed = true;
+                if let Some(hosted) = self.hosted {
+                    hosted.apply(self.db, &own_event(conversation, event, place))?;
+                }
             }
             places.push(place);
         }
@@ -223,6 +237,18 @@ impl<'a> Session<'a> {
             base_state::change(self.db, &request.conversation, &open.entry, change, self.now)?;
         }
         Ok(())
+    }
+}
+
+/// Returns an event that was just written, as a projection of the host's own sees it.
+fn own_event<'a>(conversation: &'a ConversationId, event: &'a NewEvent, place: Appended) -> OwnEvent<'a> {
+    OwnEvent {
+        conversation: conversation.as_str(),
+        sequence: place.sequence,
+        position: place.position,
+        id: event.id().as_str(),
+        kind: &event.envelope().kind,
+        payload: event.payload(),
     }
 }
 

@@ -24,7 +24,7 @@ impl Maintenance<'_> {
         let request = Request::new(conversation.clone(), append);
         self.store.write(|db| {
             let before = head(db, conversation)?;
-            let mut session = Session::new(db);
+            let mut session = Session::new(db, None);
             session.append_or_undo(&request)?;
             session.finish()?;
             let after = head(db, conversation)?;

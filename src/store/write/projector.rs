@@ -1,6 +1,8 @@
 //! The thread that makes projections follow the log soon after an append, and `catch_up` for callers that cannot wait
 //! for it.
 
+mod hosted;
+
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -11,6 +13,7 @@ use rusqlite::{Connection, ErrorCode};
 use super::writer::Writer;
 use crate::error::{Error, Result};
 use crate::ids::Position;
+use crate::store::derived::projection::hosted::drop_all;
 use crate::store::derived::projection::rebuild::RebuildProgress;
 use crate::store::derived::projection::{self, Look, ProjectionStatus, catalogue, search};
 use crate::store::derived::schema;
@@ -59,6 +62,7 @@ fn follow(following: &Following, signal: &Signal) {
         if behind {
             // The next reader that needs a projection meets this error again and reports it.
             let _ = following.catch_up();
+            let _ = following.catch_up_hosted();
             behind = false;
         }
         if signal.is_closed() {
@@ -347,9 +351,10 @@ impl Store {
     fn rebuild_named(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
         let writer = self.writer()?;
         let known = projection::names();
+        let own: Vec<&str> = self.0.hosted.iter().flat_map(|hosted| hosted.names()).collect();
         for name in names {
-            if !known.contains(name) {
-                let known = known.iter().map(|name| (*name).to_owned()).collect();
+            if !known.contains(name) && !own.contains(name) {
+                let known = known.iter().chain(&own).map(|name| (*name).to_owned()).collect();
                 return Err(Error::UnknownProjection { name: (*name).to_owned(), known });
             }
         }
@@ -373,7 +378,10 @@ impl Store {
         if is_wanted(&catalogue::NAME) {
             self.maintenance().remake_catalogues(progress)?;
         }
-        Ok(())
+        for name in own.iter().filter(|name| is_wanted(name)) {
+            writer.transaction(|db| drop_all(db, name))?;
+        }
+        self.catch_up_own()
     }
 
     /// Moves the search index to the head of the log. Starts the index if it is not in use yet.
@@ -434,7 +442,8 @@ impl Maintenance<'_> {
     /// First, missing and altered derived objects are recreated. Then the log is read into temporary tables. The
     /// present tables stay in use until the new ones have passed their check and are swapped in. Only the search index
     /// is rebuilt in place. Of the projection `catalogue`, only the rows that differ from the log are rebuilt, each
-    /// with a receipt.
+    /// with a receipt. Projections of the host's own are rebuilt in place too; those that only other programs have stay as
+    /// they are ([`Maintenance::own_projections`]).
     ///
     /// # Errors
     /// [`Error::UnknownProjection`] if a name is unknown, and any write error.

@@ -15,8 +15,9 @@ use rusqlite::Connection;
 use super::append::{Request, Session, Tried};
 use super::leading::{self, Held};
 use super::queue::{Answer, Job, Lead, Queue, lock};
-use crate::error::{Error, Result};
+use crate::error::{Error, OwnProjectionError, Result};
 use crate::ids::Timestamp;
+use crate::store::derived::projection::hosted::{Hosted, Stepped};
 use crate::store::engine::is_fatal;
 use crate::store::engine::trace::Span;
 use crate::store::engine::transaction::Write;
@@ -31,6 +32,8 @@ use crate::store::table::log;
 pub(in crate::store) struct Writer {
     place: Place,
     options: Options,
+    /// The projections of the host's own. `None` without any.
+    hosted: Option<Arc<Hosted>>,
     connection: Mutex<Slot>,
     queue: Queue,
     signal: Arc<Signal>,
@@ -72,6 +75,7 @@ impl Writer {
     pub(in crate::store) fn new(
         place: Place,
         options: Options,
+        hosted: Option<Arc<Hosted>>,
         connection: Connection,
         signal: Arc<Signal>,
         presence: Arc<Presence>,
@@ -83,6 +87,7 @@ impl Writer {
             presence,
             place,
             options,
+            hosted,
             connection: Mutex::new(Slot { checkpointer, db: Some(connection), was_busy: false }),
             queue: Queue::default(),
             signal,
@@ -224,9 +229,9 @@ impl Writer {
         let patience = if gives_up { Duration::ZERO } else { self.options.busy_timeout };
         let span = Span::commit(group.len());
         let outcome = self.with(slot, Presence::check_before_append, |db| {
-            match Self::try_group(db, group, patience)? {
+            match self.try_group(db, group, patience)? {
                 Some(answers) => Ok(answers),
-                None => Self::group_or_undo(db, group, patience),
+                None => self.group_or_undo(db, group, patience),
             }
         });
         let outcome = span.ended(outcome, |span, answers| {
@@ -248,9 +253,14 @@ impl Writer {
     /// Writes a group without savepoints. This is faster: SQLite need not be able to undo a part of the transaction.
     ///
     /// `None` if a request failed half way. Nothing is written then.
-    fn try_group(db: &Connection, group: &[Arc<Job>], patience: Duration) -> Result<Option<Vec<Answer>>> {
-        let write = Write::begin(db, patience)?;
-        let mut session = Session::new(&write);
+    fn try_group(
+        &self,
+        db: &Connection,
+        group: &[Arc<Job>],
+        patience: Duration,
+    ) -> Result<Option<Vec<Answer>>> {
+        let write = self.begin_current(db, patience)?;
+        let mut session = Session::new(&write, self.hosted.as_deref());
         let mut answers = Vec::with_capacity(group.len());
         for job in group {
             match session.try_append(&job.request) {
@@ -264,9 +274,9 @@ impl Writer {
     }
 
     /// Writes a group with a savepoint for each request. A request that fails half way is undone and the others stay.
-    fn group_or_undo(db: &Connection, group: &[Arc<Job>], patience: Duration) -> Result<Vec<Answer>> {
-        let write = Write::begin(db, patience)?;
-        let mut session = Session::new(&write);
+    fn group_or_undo(&self, db: &Connection, group: &[Arc<Job>], patience: Duration) -> Result<Vec<Answer>> {
+        let write = self.begin_current(db, patience)?;
+        let mut session = Session::new(&write, self.hosted.as_deref());
         let mut answers = Vec::with_capacity(group.len());
         for job in group {
             let answer = session.append_or_undo(&job.request);
@@ -274,6 +284,23 @@ impl Writer {
         }
         session.finish()?;
         finish(write, answers)
+    }
+
+    /// Begins a transaction in which the host's own projections have read the whole log. If they are far behind, other
+    /// processes get their turn between the steps.
+    fn begin_current<'a>(&self, db: &'a Connection, patience: Duration) -> Result<Write<'a>> {
+        loop {
+            let write = Write::begin(db, patience)?;
+            match self.hosted.as_ref().map(|hosted| hosted.step(&write)).transpose()? {
+                None | Some(Stepped::WereCurrent | Stepped::AreCurrent) => return Ok(write),
+                Some(Stepped::More) => write.commit()?,
+            }
+        }
+    }
+
+    /// Returns the projections of the host's own. `None` without any.
+    pub(in crate::store) fn hosted(&self) -> Option<&Hosted> {
+        self.hosted.as_deref()
     }
 
     /// Runs `work` in a write transaction of its own and commits it.
@@ -433,6 +460,10 @@ fn copied(error: &Error) -> Error {
         Error::ReadOnly { path } => Error::ReadOnly { path: path.clone() },
         Error::Corrupt { what } => Error::Corrupt { what: what.clone() },
         Error::LostTable { table } => Error::LostTable { table: table.clone() },
+        Error::OwnProjection(OwnProjectionError::Stuck { name, position, source }) => {
+            let source = source.to_string().into();
+            OwnProjectionError::Stuck { name: name.clone(), position: *position, source }.into()
+        }
         Error::Moved { path, what } => Error::Moved { path: path.clone(), what },
         other => Error::Storage { doing: "committing together", source: other.to_string().into() },
     }

@@ -10,6 +10,7 @@ pub mod golden;
 pub mod model_server;
 #[cfg(feature = "agent")]
 mod model_wire;
+pub mod parcels;
 pub mod planted;
 pub mod projected;
 #[cfg(feature = "server")]

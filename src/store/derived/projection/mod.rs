@@ -16,6 +16,7 @@ pub(in crate::store) mod catalogue;
 pub(in crate::store) mod compare;
 pub(in crate::store) mod correlations;
 mod description;
+pub(in crate::store) mod hosted;
 pub(in crate::store) mod rebuild;
 pub(super) mod sample;
 pub(in crate::store) mod search;
@@ -241,9 +242,11 @@ type Standing = (Box<dyn Projection + Send>, i64);
 
 /// Removes a conversation from every projection and applies its events again, up to each projection's checkpoint.
 ///
-/// The search index is not included. Runs within a write transaction.
+/// The search index is not included. Projections of hosts lose their rows, and make them again later. Runs within a write
+/// transaction.
 pub(in crate::store) fn again(db: &Connection, conversation: i64) -> Result<()> {
     delete_rows(db, conversation)?;
+    hosted::redo(db, conversation)?;
     let mut projections = Vec::new();
     for projection in all() {
         // A projection without a checkpoint starts from position 0 anyway.
@@ -442,8 +445,10 @@ pub(in crate::store) fn torn(differences: &[Difference]) -> Option<String> {
     difference.map(|difference| format!("table {}", difference.object.table))
 }
 
-/// Makes every projection start from position 0 at the next step, and the search index if it is in use.
+/// Makes every projection start from position 0 at the next step, also those of hosts, and the search index if it is in
+/// use.
 pub(in crate::store) fn start_over(db: &Connection) -> Result<()> {
+    hosted::start_over(db)?;
     for projection in all() {
         db.execute(FORGET, [projection.name()]).doing("resetting projections")?;
     }
@@ -467,6 +472,7 @@ pub(in crate::store) fn tables() -> impl Iterator<Item = &'static Table> {
 /// Deletes every row of a conversation. Its events must not be deleted yet.
 pub(in crate::store) fn delete(db: &Connection, conversation: i64) -> Result<()> {
     search::forget(db, conversation)?;
+    hosted::remove(db, conversation)?;
     delete_rows(db, conversation)
 }
 

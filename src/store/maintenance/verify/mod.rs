@@ -313,7 +313,8 @@ impl Store {
                 seen.of_the_file(format!("{count} {what}"));
             }
         }
-        let schema = self.snapshot(schema::verify);
+        let own: Vec<&str> = self.0.hosted.iter().flat_map(|hosted| hosted.names()).collect();
+        let schema = self.snapshot(|db| schema::verify(db, &own));
         let (wrong, strange) = seen.bear("the schema", schema)?.unwrap_or_default();
         for what in wrong {
             seen.of_the_file(what);

@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use crate::error::Result;
 use crate::store::Maintenance;
+use crate::store::derived::projection::hosted;
 use crate::store::derived::schema::{Difference, ObjectKind, Role, State, differences};
 use crate::store::table::log;
 
@@ -40,9 +41,11 @@ impl Maintenance<'_> {
     }
 }
 
-/// Returns the findings about the schema, and notes about harmless objects that Annals did not make.
-pub(super) fn verify(db: &Connection) -> Result<(Vec<String>, Vec<String>)> {
+/// Returns the findings about the schema, and notes about harmless objects that Annals did not make. Tables of the
+/// program's own projections, called `own`, are neither.
+pub(super) fn verify(db: &Connection, own: &[&str]) -> Result<(Vec<String>, Vec<String>)> {
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
+    let hosts = hosted::tables(db)?;
     for Difference { object, state } in differences(db)? {
         let (kind, name) = (object.kind.as_str(), &object.name);
         let is_reported_elsewhere = object.kind == ObjectKind::Trigger && log::is_guard(name);
@@ -55,7 +58,14 @@ pub(super) fn verify(db: &Connection) -> Result<(Vec<String>, Vec<String>)> {
                 continue;
             }
             State::Strange => {
-                notes.push(format!("the {kind} {name} is not of Annals' making"));
+                let host = hosts.iter().find(|table| table.name == object.table);
+                match host.map(|table| &*table.projection) {
+                    Some(projection) if own.contains(&projection) => {}
+                    Some(projection) => notes.push(format!(
+                        "the {kind} {name} is of the projection {projection} of another program"
+                    )),
+                    None => notes.push(format!("the {kind} {name} is not of Annals' making")),
+                }
                 continue;
             }
             _ if is_reported_elsewhere => continue,

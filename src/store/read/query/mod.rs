@@ -29,39 +29,13 @@ pub use views::{SqlView, VIEWS};
 use crate::error::Result;
 use crate::event::PAYLOAD_BYTES_MAX;
 use crate::store::Store;
+use crate::store::engine::SqlValue;
 
 /// The longest statement, in bytes.
 pub const SQL_BYTES_MAX: usize = 100_000;
 
 /// The largest value that a query may use, in bytes, unless its limits are lower: the largest payload plus 1 MiB.
 pub const VALUE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
-
-/// A value in an answer, or bound to a parameter.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SqlValue {
-    /// No value.
-    Null,
-    /// A whole number.
-    Integer(i64),
-    /// Any other number.
-    Real(f64),
-    /// Text. Bytes that are not UTF-8 are replaced.
-    Text(String),
-    /// Bytes.
-    Blob(Vec<u8>),
-}
-
-impl From<&str> for SqlValue {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<i64> for SqlValue {
-    fn from(number: i64) -> Self {
-        Self::Integer(number)
-    }
-}
 
 /// The limits of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

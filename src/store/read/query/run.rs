@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext};
 use rusqlite::limits::Limit;
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ToSql};
+use rusqlite::types::ValueRef;
 
 use super::admission::{self, Stage};
 use super::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Truncation, cost, functions, teach};
@@ -50,18 +50,6 @@ pub(super) fn values(names: &[String], given: &[(String, SqlValue)]) -> Result<V
             value.ok_or_else(|| refuse(format!("the parameter :{name} has no value")))
         })
         .collect()
-}
-
-impl ToSql for SqlValue {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Integer(number) => ValueRef::Integer(*number),
-            Self::Real(number) => ValueRef::Real(*number),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
-            Self::Blob(bytes) => ValueRef::Blob(bytes),
-        }))
-    }
 }
 
 /// Runs a statement that passed the first stage. `spent` is the time already used.
@@ -155,7 +143,7 @@ fn answer(
     let mut statement = meter.strictly(|| db.prepare(query.sql))?;
     let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     for (index, value) in values.iter().enumerate() {
-        statement.raw_bind_parameter(index + 1, value)?;
+        statement.raw_bind_parameter(index + 1, value.bound())?;
     }
     if !statement.readonly() {
         let what = "a query may only read".to_owned();
@@ -180,20 +168,10 @@ fn answer(
             answer.truncated = Some(Truncation::Bytes);
             break;
         }
-        let values = (0..answer.columns.len()).map(|column| row.get_ref(column).map(value));
+        let values = (0..answer.columns.len()).map(|column| row.get_ref(column).map(SqlValue::of));
         answer.rows.push(values.collect::<rusqlite::Result<_>>()?);
     }
     Ok(answer)
-}
-
-fn value(value: ValueRef<'_>) -> SqlValue {
-    match value {
-        ValueRef::Null => SqlValue::Null,
-        ValueRef::Integer(number) => SqlValue::Integer(number),
-        ValueRef::Real(number) => SqlValue::Real(number),
-        ValueRef::Text(text) => SqlValue::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => SqlValue::Blob(bytes.to_vec()),
-    }
 }
 
 /// Returns the error that explains what stopped a statement.

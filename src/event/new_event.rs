@@ -62,9 +62,16 @@ impl NewEvent {
         payload: impl Into<String>,
         fallback: impl FnOnce() -> EventId,
     ) -> Result<Self, PayloadError> {
-        let payload = payload.into();
+        Self::parse_with(payload.into(), |_| fallback())
+    }
+
+    /// Makes an event of an old payload, as [`Self::parse_lenient`] does. `fallback` makes a missing id from the payload.
+    pub(crate) fn parse_with(
+        payload: String,
+        fallback: impl FnOnce(&str) -> EventId,
+    ) -> Result<Self, PayloadError> {
         let (envelope, _) = read(&payload)?;
-        let id = envelope.id.clone().unwrap_or_else(fallback);
+        let id = envelope.id.clone().unwrap_or_else(|| fallback(&payload));
         Ok(Self::new(payload, id, envelope))
     }
 

@@ -399,8 +399,10 @@ fn read_event(file: &Path, name: &str, path: &str) -> Result<(Read, Vec<Problem>
 
 fn event_of(text: String, fallback: impl FnOnce() -> EventId) -> Read {
     // Lines of other agents have their id in `uuid`.
-    let foreign = Object::of(&text).text("uuid").and_then(|id| EventId::new(id.into_owned()).ok());
-    NewEvent::parse_lenient(text, || foreign.unwrap_or_else(fallback)).map_err(|error| error.to_string())
+    let foreign =
+        |text: &str| Object::of(text).text("uuid").and_then(|id| EventId::new(id.into_owned()).ok());
+    NewEvent::parse_with(text, |text| foreign(text).unwrap_or_else(fallback))
+        .map_err(|error| error.to_string())
 }
 
 fn fallback_id(name: &str) -> EventId {

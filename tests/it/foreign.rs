@@ -13,7 +13,7 @@ use annals::event::foreign::{ForeignFormat, Provenance, Record};
 use annals::event::json::Object;
 use annals::ids::CONVERSATION_ID_BYTES_MAX;
 use annals::replay::{Memory, Moment, Point};
-use annals::store::{BaseStateChange, EventQuery, StoredEvent, TITLE_BYTES_MAX};
+use annals::store::{BaseStateChange, EventQuery, Redaction, StoredEvent, TITLE_BYTES_MAX};
 use annals::transfer::discover::Shape;
 use annals::transfer::{
     Copier, CopyOptions, ExportReport, Exporter, Format, ImportOptions, ImportReport, ImportStatus, Importer,
@@ -230,6 +230,50 @@ fn a_log_that_differs_from_what_is_stored_changes_nothing() {
     let options = ImportOptions { id: Some(conversation("own")), ..ImportOptions::default() };
     let reports = Importer::new(&store, options).import(path, &mut |_| ()).unwrap();
     assert_eq!(reports[0].status, ImportStatus::Conflict);
+}
+
+#[test]
+fn the_report_of_a_conflict_has_the_events_before_it_and_every_problem() {
+    let scratch = Scratch::new();
+    let path = scratch.path("new.jsonl");
+    let user = |id: &str, text: &str| {
+        json!({"type": "user", "uuid": id, "parentUuid": null, "sessionId": "new",
+               "message": {"role": "user", "content": text}})
+    };
+    fs::write(&path, format!("{{not json\n{}\n{}\n", user("u1", "hi"), user("u2", "on"))).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
+    let options = ImportOptions {
+        format: Some(SourceFormat::Foreign(ForeignFormat::ClaudeCode)),
+        ..ImportOptions::default()
+    };
+    let import = || Importer::new(&store, options.clone()).import(&path, &mut |_| ()).unwrap().remove(0);
+    let first = import();
+    assert_eq!((first.status, first.events, first.problems.len()), (ImportStatus::Partial, 3, 1));
+    fs::write(&path, format!("{{not json\n{}\n{}\n", user("u1", "hi"), user("u2", "off"))).unwrap();
+    let refused = import();
+    assert_eq!((refused.status, refused.events, refused.added), (ImportStatus::Conflict, 2, 0));
+    assert_eq!(refused.problems[..1], first.problems);
+    assert!(refused.problems[1].problem.ends_with("(sequence 2)"), "{refused:?}");
+    assert_eq!(refused.problems.len(), 2);
+}
+
+#[test]
+fn a_redacted_event_is_no_difference_to_its_line() {
+    for (id, path) in session_files() {
+        let store = Store::in_memory(&without_projector()).unwrap();
+        import(&store, &path);
+        let id = conversation(id);
+        let events = all_events(&store, &id);
+        for event in &events {
+            store.retention().redact(&id, Redaction::Event(&event.id), "a test").unwrap();
+            let again = report(&import(&store, &path), id.as_str());
+            let place = format!("{id} {}: {again:?}", event.id);
+            assert_eq!((again.status, again.added), (ImportStatus::Unchanged, 0), "{place}");
+            assert_eq!(again.events, events.len() as u64, "{place}");
+            assert!(!again.problems.iter().any(|found| found.action == "left out"), "{place}");
+        }
+        assert_sound(&store);
+    }
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use annals::store::Problem;
 use annals::transfer::{
-    ExportReport, ExportStatus, Exporter, Format, ImportOptions, ImportReport, ImportStatus, Importer,
+    ExportReport, ExportStatus, Exporter, Format, ImportOptions, ImportProgress, ImportReport, ImportStatus,
+    Importer,
 };
 use annals::{Error, Expected, Options, Store};
 use proptest::prelude::*;
@@ -623,6 +624,74 @@ fn changed_files_are_accepted_if_the_option_is_set() {
     assert_eq!((reports[0].status, reports[0].added), (ImportStatus::Updated, 0));
     export(&store, id.as_str(), &scratch.path("out")).unwrap();
     assert_same(&folder::read(&scratch.path("out/talk")), &folder);
+}
+
+#[test]
+fn other_text_between_the_events_of_a_file_is_reported_and_taken_over_with_the_option() {
+    let (a, b) = (text("aaaaaaaa"), text("bbbbbbbb"));
+    for (name, before, after) in [
+        ("talk.jsonl", format!("{a}\n{b}"), format!("{a}\n{b}\n")),
+        ("talk.jsonl", format!("{a}\n{b}\n"), format!("{a}\r\n{b}\r\n")),
+        ("talk.json", format!("[{a},{b}]"), format!("[{a}, {b}]\n")),
+    ] {
+        let scratch = Scratch::new();
+        let path = scratch.path(name);
+        std::fs::write(&path, &before).unwrap();
+        let store = Store::in_memory(&without_projector()).unwrap();
+        let talk = import_one(&store, &path).id.unwrap();
+        std::fs::write(&path, &after).unwrap();
+        let exported = |out: &str| {
+            export(&store, talk.as_str(), &scratch.path(out)).unwrap();
+            std::fs::read_to_string(scratch.path(out).join(name)).unwrap()
+        };
+        let refused = import_one(&store, &path);
+        assert_eq!((refused.status, refused.added), (ImportStatus::Conflict, 0), "{before:?}");
+        let [problem] = &refused.problems[..] else { panic!("{refused:?}") };
+        assert_eq!(problem.path, name);
+        assert_eq!(problem.action, "left as stored; --accept-changed-files takes it over");
+        assert_eq!(exported("refused"), before);
+        let options = ImportOptions { accept_changed_files: true, ..ImportOptions::default() };
+        let accepted = Importer::new(&store, options).import(&path, &mut |_| ()).unwrap().remove(0);
+        assert_eq!((accepted.status, accepted.added), (ImportStatus::Updated, 0), "{before:?}");
+        assert_eq!(exported("accepted"), after);
+        assert_eq!(import_one(&store, &path).status, ImportStatus::Unchanged, "{before:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_import_of_a_folder_with_the_id_of_another_goes_on_under_its_own() {
+    let scratch = Scratch::new();
+    let store = Store::in_memory(&without_projector()).unwrap();
+    let mut tree = whole(1);
+    folder::write(&scratch.path("first"), &tree);
+    import_one(&store, &scratch.path("first"));
+    for number in 1..1100 {
+        tree.insert(file(number, number), text(&id(number)).into_bytes());
+    }
+    // The base state has the same id, so a folder gives its name to the conversation, unless that is taken too.
+    store.append(&conversation("third"), Expected::Empty, &[pause("own")]).unwrap();
+    for (name, expected) in [("second", "second"), ("third", "third~2")] {
+        let place = scratch.path(name);
+        folder::write(&place, &tree);
+        let last = place.join(file(1099, 1099));
+        let mut importer = Importer::new(&store, ImportOptions::default());
+        // The last file vanishes after the first transaction.
+        let mut lose = |at: ImportProgress<'_>| {
+            if at.events > 1000 {
+                let _ = std::fs::remove_file(&last);
+            }
+        };
+        let failed = importer.import(&place, &mut lose).unwrap().remove(0);
+        assert_eq!(failed.status, ImportStatus::Failed, "{failed:?}");
+        assert_eq!(store.conversation(&conversation(expected)).unwrap().event_count, 1000, "{name}");
+        folder::write(&place, &tree);
+        let resumed = import_one(&store, &place);
+        assert_eq!(resumed.id, Some(conversation(expected)));
+        assert_eq!((resumed.events, resumed.added), (1100, 100), "{name}");
+        assert_eq!(store.maintenance().unfinished().unwrap(), []);
+        assert_eq!(import_one(&store, &place).status, ImportStatus::Unchanged, "{name}");
+    }
+    assert_sound(&store);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! with a conversation. The row exists from the first step to the last. A row that is left afterwards shows
 //! that the import was interrupted, and names the source to repeat it from.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::catalogue;
 use super::change::{self, Subject};
@@ -17,6 +17,7 @@ const BEGIN: &str = "INSERT INTO arrival (conversation, source, began_at) VALUES
      ON CONFLICT (conversation) DO UPDATE SET source = excluded.source";
 const END: &str = "DELETE FROM arrival WHERE conversation = ?1";
 const IS_UNDER_WAY: &str = "SELECT 1 FROM arrival WHERE conversation = ?1";
+const SOURCE: &str = "SELECT source FROM arrival WHERE conversation = ?1";
 const UNFINISHED: &str = "SELECT c.id, a.source, a.began_at FROM arrival AS a \
      JOIN conversation AS c ON c.key = a.conversation ORDER BY c.key";
 
@@ -60,9 +61,15 @@ pub(in crate::store) fn forget(db: &Connection, key: i64) -> Result<()> {
 }
 
 impl Store {
-    /// Returns whether an import of this conversation, or its copy from another file, began and did not end.
-    pub(crate) fn is_unfinished(&self, conversation: &ConversationId) -> Result<bool> {
-        self.read(|db| catalogue::find(db, conversation)?.map_or(Ok(false), |key| is_under_way(db, key)))
+    /// Returns the path from which an import of this conversation, or its copy from another file, began and did not end.
+    /// `None` if nothing is unfinished.
+    pub(crate) fn unfinished_source(&self, conversation: &ConversationId) -> Result<Option<String>> {
+        self.read(|db| {
+            let Some(key) = catalogue::find(db, conversation)? else { return Ok(None) };
+            db.prepare_cached(SOURCE)
+                .and_then(|mut statement| statement.query_row([key], |row| row.get(0)).optional())
+                .doing("looking for an unfinished import")
+        })
     }
 }
 

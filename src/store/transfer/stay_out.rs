@@ -114,6 +114,20 @@ impl Store {
         self.snapshot(|db| document(db, conversation, catalogue::key(db, conversation)?, base_state))
     }
 
+    /// Returns the origin that an import brings, without the text that was redacted in this store.
+    pub(crate) fn origin_without_redacted(
+        &self,
+        conversation: &ConversationId,
+        origin: &Origin,
+    ) -> Result<Origin> {
+        let mut origin = origin.clone();
+        self.snapshot(|db| {
+            let stored = origin::load(db, catalogue::key(db, conversation)?)?;
+            stored.map_or(Ok(()), |stored| glue(db, conversation, &mut origin, &stored))
+        })?;
+        Ok(origin)
+    }
+
     /// Returns the time of the last redaction in a conversation with this id. `None` if there was none.
     pub(crate) fn redacted_at(&self, conversation: &ConversationId) -> Result<Option<Timestamp>> {
         self.read(|db| admin::last(db, conversation.as_str(), ActKind::Redact))

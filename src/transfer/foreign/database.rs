@@ -1,22 +1,23 @@
-//! Imports the new rows of one conversation of another program's database.
+//! Reads the new rows of one conversation of another program's database.
 //!
 //! A row is identified by its table, its number and the digest of its values. If a row was deleted or replaced in the
 //! database, the imported row stays as it was. The replacement is added after it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use super::importer::{self, ForeignImporter, Others, Records, Rows, has};
-use super::intake::Intake;
-use super::kept::{Kept, Place};
+use super::kept::{self, Place};
 use super::translation::{self, Arriving, Translation, Translator, place_id};
-use super::{Arrived, row};
+use super::{Read, records, row};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::foreign::{ForeignFormat, Record};
-use crate::ids::ConversationId;
+use crate::ids::{ConversationId, Sequence};
 use crate::json::{Out, Raw};
 use crate::store::{Container, ForeignDatabase, ForeignTable, Store};
+use crate::transfer::import::Intake;
+use crate::transfer::pages::Pages;
 
 /// The table name of the record that holds a database's schema.
 pub(super) const SCHEMA: &str = "sqlite_schema";
@@ -74,10 +75,10 @@ impl Session<'_> {
     pub(super) fn is_of(&self, store: &Store, id: &ConversationId) -> Result<bool> {
         let db = ForeignDatabase::open(self.path)?;
         let tables = self.tables(&db)?;
-        let mut kept = Kept::new(store, id, true);
+        let mut stored = Pages::new(store, id, Some(Sequence(0)));
         let mut seen = 0;
         while seen < SHARED_ROWS
-            && let Some(known) = kept.next()?
+            && let Some(known) = kept::next(&mut stored)?
         {
             let Some(place) = known.place else { continue };
             let Some(table) = tables.iter().find(|table| Some(&table.name) == place.table.as_ref()) else {
@@ -131,17 +132,10 @@ impl Session<'_> {
         Ok(order)
     }
 
-    /// Imports the new rows.
-    pub(super) fn arrive(
-        &self,
-        store: &Store,
-        id: &ConversationId,
-        exists: bool,
-        on_record: &mut dyn FnMut(u64),
-    ) -> Result<Arrived> {
+    /// Passes on the new rows.
+    pub(super) fn read(&self, intake: &mut Intake<'_>, on_record: &mut dyn FnMut(u64)) -> Result<Read> {
         let mut translator = (self.importer.translator)();
-        let mut intake = Intake::new(store, id, self.path, self.importer.format);
-        let known = self.remember(store, id, exists, translator.as_mut(), &mut intake)?;
+        let known = self.remember(translator.as_mut(), intake)?;
         let db = ForeignDatabase::open(self.path)?;
         let tables = self.tables(&db)?;
         let mut missing: u64 = known.len() as u64;
@@ -149,7 +143,7 @@ impl Session<'_> {
         let mut take = |table: &str, rowid: i64, json: &str| {
             on_record(json.len() as u64);
             let digest = Digest::of(json.as_bytes());
-            if known.contains_key(&(table.to_owned(), rowid, digest)) {
+            if known.contains(&(table.to_owned(), rowid, digest)) {
                 missing -= 1;
                 return Ok(());
             }
@@ -160,8 +154,8 @@ impl Session<'_> {
                 let source = std::io::Error::other("a row is larger than an event may be");
                 return Err(Error::Io { doing: "reading", path: path.into(), source });
             }
-            intake.count(&arriving, &translation.when_stored(encoded.is_unread));
-            intake.take(encoded)
+            records::count(intake, &arriving, &translation.when_stored(encoded.is_unread));
+            records::take(intake, encoded)
         };
         take(SCHEMA, 0, &schema)?;
         for (place, rowid) in self.order(&db, &tables)? {
@@ -171,20 +165,15 @@ impl Session<'_> {
             }
         }
         db.finish()?;
-        intake.write()?;
         if missing > 0 {
             intake.tell(
                 self.name.to_owned(),
                 format!("{missing} of the rows that were imported are not in the file any more"),
-                "kept here".into(),
+                "kept here",
             );
         }
-        let (counts, problems) = intake.finish();
-        Ok(Arrived {
-            counts,
-            problems,
+        Ok(Read {
             files: Vec::new(),
-            logs: HashSet::new(),
             about: translator.about(self.key),
             container: Some(Container { file: self.name.to_owned(), glue: None }),
         })
@@ -193,25 +182,21 @@ impl Session<'_> {
     /// Translates the stored records again, so that new ones can follow them. Returns the stored records.
     fn remember(
         &self,
-        store: &Store,
-        id: &ConversationId,
-        exists: bool,
         translator: &mut dyn Translator,
         intake: &mut Intake<'_>,
-    ) -> Result<HashMap<(String, i64, Digest), ()>> {
-        let mut known = HashMap::new();
-        let mut kept = Kept::new(store, id, exists);
-        while let Some(record) = kept.next()? {
-            intake.counts.events += record.events;
-            intake.tell_again(record.problems);
+    ) -> Result<HashSet<(String, i64, Digest)>> {
+        let mut known = HashSet::new();
+        while let Some(record) = kept::next(&mut intake.stored)? {
+            intake.count_matched(record.events);
+            intake.problems.extend(record.problems);
             let is_unread = record.is_unread;
             let Some(Place { table: Some(table), place, digest, record }) = record.place else { continue };
             if let Some(Record::Json(json)) = record {
                 let arriving = self.arriving(Some(&table), place, &json, digest);
                 let translation = self.translate(translator, &arriving, Raw::checked(&json));
-                intake.count(&arriving, &translation.when_stored(is_unread));
+                records::count(intake, &arriving, &translation.when_stored(is_unread));
             }
-            known.insert((table, place, digest), ());
+            known.insert((table, place, digest));
         }
         Ok(known)
     }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::event::foreign::{ForeignFormat, Provenance, Record};
-use crate::ids::{ConversationId, EventId, Sequence};
-use crate::json::Object;
-use crate::store::{Problem, Store, StoredEvent};
+use crate::ids::{EventId, Sequence};
+use crate::json::{Object, Raw};
+use crate::store::{Problem, StoredEvent};
 use crate::transfer::bounds;
 use crate::transfer::pages::Pages;
 
@@ -37,49 +37,38 @@ pub(super) struct Place {
     pub record: Option<Record<'static>>,
 }
 
-/// The stored records of a conversation, in order.
-pub(super) struct Kept<'a> {
-    events: Pages<'a>,
-}
-
-impl<'a> Kept<'a> {
-    /// Makes a reader of the records of a conversation. It reads none if `exists` is false.
-    pub(super) fn new(store: &'a Store, conversation: &'a ConversationId, exists: bool) -> Self {
-        Self { events: Pages::new(store, conversation, exists.then_some(Sequence(0))) }
+/// Returns the next record of the stored events. `None` after the last one.
+pub(super) fn next(events: &mut Pages<'_>) -> Result<Option<KeptRecord>> {
+    let Some(first) = events.next()? else { return Ok(None) };
+    let object = Object::of(&first.payload);
+    let place = Provenance::of(&object).map(|provenance| Place {
+        table: provenance.table.map(Cow::into_owned),
+        place: provenance.place,
+        digest: provenance.digest,
+        record: provenance.record.map(owned),
+    });
+    let is_unread = ForeignFormat::of_kind(&first.kind).is_some();
+    let problems = problem(&first).into_iter().collect();
+    let (id, sequence) = (first.id, first.sequence);
+    let mut kept = KeptRecord { id, sequence, events: 1, is_unread, problems, place };
+    while let Some(further) = events.peek()?
+        && is_further(further)
+    {
+        kept.problems.extend(problem(further));
+        events.next()?;
+        kept.events += 1;
     }
-
-    /// Returns the next record. `None` after the last one.
-    pub(super) fn next(&mut self) -> Result<Option<KeptRecord>> {
-        let Some(first) = self.events.next()? else { return Ok(None) };
-        let object = Object::of(&first.payload);
-        let place = Provenance::of(&object).map(|provenance| Place {
-            table: provenance.table.map(Cow::into_owned),
-            place: provenance.place,
-            digest: provenance.digest,
-            record: provenance.record.map(owned),
-        });
-        let is_unread = ForeignFormat::of_kind(&first.kind).is_some();
-        let problems = problem(&first).into_iter().collect();
-        let (id, sequence) = (first.id, first.sequence);
-        let mut kept = KeptRecord { id, sequence, events: 1, is_unread, problems, place };
-        while let Some(further) = self.events.peek()?
-            && is_further(further)
-        {
-            kept.problems.extend(problem(further));
-            self.events.next()?;
-            kept.events += 1;
-        }
-        Ok(Some(kept))
-    }
+    Ok(Some(kept))
 }
 
 fn problem(event: &StoredEvent) -> Option<Problem> {
     bounds::of_event(event.id.as_str(), &event.kind, &event.payload)
 }
 
-/// Returns whether an event belongs to the same record as the event before it.
+/// Returns whether an event belongs to the same record as the event before it. A redaction leaves the number of its part.
 fn is_further(event: &StoredEvent) -> bool {
-    Provenance::of(&Object::of(&event.payload)).is_some_and(|provenance| provenance.part > 1)
+    let part = Object::of(&event.payload).get("provenance").and_then(|provenance| provenance.get("part"));
+    part.and_then(Raw::as_i64).is_some_and(|part| part > 1)
 }
 
 fn owned(record: Record<'_>) -> Record<'static> {

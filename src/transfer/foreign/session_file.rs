@@ -1,21 +1,21 @@
-//! Imports the new lines of a session file.
+//! Reads the new lines of a session file, and the folder beside it.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use super::importer::{ForeignImporter, Lines};
-use super::intake::Intake;
-use super::kept::{Kept, KeptRecord};
+use super::kept::{self, KeptRecord};
 use super::lines::{self, Content, Line};
 use super::translation::{self, About, Arriving, Translation, Translator};
-use super::{Arrived, Conflict, recognise};
+use super::{Read, recognise, records};
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::event::foreign::Record;
-use crate::ids::ConversationId;
+use crate::ids::Sequence;
 use crate::json::Raw;
-use crate::store::{ArrivingFile, Container, Glue, Problem, Store};
+use crate::store::{ArrivingFile, Container, Glue, Problem};
 use crate::transfer::folder::{self, Listing};
+use crate::transfer::import::{CONFLICT, Intake};
 use crate::transfer::layout;
 
 /// The number of lines that are read to find a conversation's id.
@@ -49,24 +49,21 @@ impl SessionFile<'_> {
         Ok((translator.about(self.stem()), first))
     }
 
-    /// Imports the new lines of the file.
-    pub(super) fn arrive(
+    /// Compares the lines of the file with the stored records and passes on the new ones. Returns the first difference if
+    /// there is one.
+    pub(super) fn read(
         &self,
-        store: &Store,
-        id: &ConversationId,
-        exists: bool,
+        intake: &mut Intake<'_>,
         on_record: &mut dyn FnMut(u64),
-    ) -> Result<std::result::Result<Arrived, Conflict>> {
+    ) -> Result<std::result::Result<Read, Problem>> {
         let mut translator = (self.importer.translator)();
-        let mut intake = Intake::new(store, id, self.path, self.importer.format);
-        let mut kept = Kept::new(store, id, exists);
         let mut files = Vec::new();
         let mut tail: Option<(String, ArrivingFile)> = None;
-        let mut conflict: Option<Conflict> = None;
+        let mut conflict: Option<Problem> = None;
         let rest = lines::read(self.path, &mut |line| {
             on_record(line.bytes());
             let digest = digest(&line.content);
-            let known = kept.next()?;
+            let known = kept::next(&mut intake.stored)?;
             if !line.is_ended && !is_object(&line.content) {
                 conflict = known.map(|known| self.differs(&line, &known));
                 tail = Some((line.before.clone(), self.slice(&line, digest, "tail", TORN)));
@@ -83,11 +80,15 @@ impl SessionFile<'_> {
                     Some(place) if matches!(place.record, Some(Record::Attached(_))) => {
                         files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG));
                     }
+                    // A redaction leaves the attachment. The event does not name it any more.
+                    None if matches!(line.content, Content::Long { .. }) => {
+                        files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG));
+                    }
                     _ => {}
                 }
-                intake.count(&arriving, &translation.when_stored(known.is_unread));
-                intake.counts.events += known.events;
-                intake.tell_again(known.problems);
+                records::count(intake, &arriving, &translation.when_stored(known.is_unread));
+                intake.count_matched(known.events);
+                intake.problems.extend(known.problems);
                 return Ok(true);
             }
             let encoded = match &line.content {
@@ -97,44 +98,31 @@ impl SessionFile<'_> {
             if encoded.attachment.is_some() {
                 files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG));
             }
-            intake.count(&arriving, &translation.when_stored(encoded.is_unread));
-            intake.take(encoded).map(|()| true)
+            records::count(intake, &arriving, &translation.when_stored(encoded.is_unread));
+            records::take(intake, encoded).map(|()| true)
         })?;
         if let Some(conflict) = conflict {
             return Ok(Err(conflict));
         }
-        intake.write()?;
-        if let Some(more) = kept.next()? {
+        if let Some(more) = kept::next(&mut intake.stored)? {
             let problem = format!(
                 "it has {} records, but record {} and the following ones were imported from it before",
                 intake.counts.records,
                 intake.counts.records + 1
             );
-            return Ok(Err(Conflict { path: self.name.to_owned(), problem, sequence: more.sequence }));
+            return Ok(Err(conflict_at(self.name.to_owned(), &problem, more.sequence)));
         }
         let suffix = match tail {
             Some((before, tail)) => {
-                intake.tell(
-                    tail.path.clone(),
-                    TORN.into(),
-                    "kept as an attachment until its line is whole".into(),
-                );
+                let action = "kept as an attachment until its line is whole";
+                intake.tell(tail.path.clone(), TORN.into(), action);
                 files.push(tail);
                 before
             }
             None => rest,
         };
-        let beside = self.beside()?;
-        files.extend(beside.files);
-        for Problem { path, problem, action } in beside.problems {
-            intake.tell(path, problem, action);
-        }
-        let (counts, problems) = intake.finish();
-        Ok(Ok(Arrived {
-            counts,
-            problems,
+        Ok(Ok(Read {
             files,
-            logs: beside.logs,
             about: translator.about(self.stem()),
             container: Some(Container {
                 file: self.name.to_owned(),
@@ -185,16 +173,13 @@ impl SessionFile<'_> {
         }
     }
 
-    fn differs(&self, line: &Line, known: &KeptRecord) -> Conflict {
-        Conflict {
-            path: format!("{} line {}", self.name, line.number),
-            problem: format!("it is not what was imported as event {}", known.id),
-            sequence: known.sequence,
-        }
+    fn differs(&self, line: &Line, known: &KeptRecord) -> Problem {
+        let problem = format!("it is not what was imported as event {}", known.id);
+        conflict_at(format!("{} line {}", self.name, line.number), &problem, known.sequence)
     }
 
     /// Returns the content of the folder beside a session. Claude Code keeps long results of tools there.
-    fn beside(&self) -> Result<Beside> {
+    pub(super) fn beside(&self) -> Result<Beside> {
         let beside = self.path.with_extension("");
         if !self.lines.has_folder || beside == self.path {
             return Ok(Beside::default());
@@ -234,16 +219,21 @@ impl SessionFile<'_> {
 
 /// The content of the folder beside a session.
 #[derive(Default)]
-struct Beside {
-    files: Vec<ArrivingFile>,
+pub(super) struct Beside {
+    pub files: Vec<ArrivingFile>,
     /// The paths of the files that are conversations of their own.
-    logs: HashSet<String>,
+    pub logs: HashSet<String>,
     /// What is wrong with the folder.
-    problems: Vec<Problem>,
+    pub problems: Vec<Problem>,
 }
 
 const TORN: &str = "the last line is not whole: its writer may not be done";
 const LONG: &str = "the line is longer than an event may be";
+
+/// Returns the problem that a stored record differs from the file.
+fn conflict_at(path: String, problem: &str, sequence: Sequence) -> Problem {
+    Problem { path, problem: format!("{problem} (sequence {sequence})"), action: CONFLICT.into() }
+}
 
 fn digest(content: &Content) -> Digest {
     match content {

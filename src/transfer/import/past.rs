@@ -1,11 +1,11 @@
 //! Checks whether a conversation that is imported was stored here before, and was erased or redacted.
 
-use super::discover::Found;
-use super::import::Importer;
-use super::report::{ImportReport, ImportStatus};
+use super::Importer;
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::Problem;
+use crate::transfer::discover::Found;
+use crate::transfer::report::{ImportReport, ImportStatus};
 
 impl Importer<'_> {
     /// Checks the past of a conversation that is not stored now.

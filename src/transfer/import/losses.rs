@@ -1,83 +1,14 @@
-//! Compares arriving events and files with the stored ones.
+//! Finds the files beside the events whose stored content an import would lose, and keeps them.
 
 use std::collections::{HashMap, HashSet};
 
-use super::folder;
-use super::pages::Pages;
-use super::report::ImportOptions;
 use crate::error::Result;
-use crate::event::NewEvent;
-use crate::ids::{ConversationId, Sequence};
-use crate::store::{ArrivingFile, Attachment, Problem, Store, StoredEvent, Surroundings};
-
-/// What is done about a conversation that differs from the stored one.
-pub(super) const CONFLICT: &str = "left as stored; import it under another id with --as to have both";
-
-/// What the administrative log says if changed files were accepted.
-pub(super) const CHANGED_FILES: &str = "changed files";
+use crate::ids::ConversationId;
+use crate::store::{ArrivingFile, Attachment, Problem, Store, Surroundings};
+use crate::transfer::folder;
 
 /// What is done about a file beside the events that differs from the stored one.
 const LEFT: &str = "left as stored; --accept-changed-files takes it over";
-
-/// The stored events of a conversation, in order.
-pub(super) struct Stored<'a> {
-    events: Pages<'a>,
-    /// The number of events that were matched.
-    pub matched: u64,
-}
-
-/// How an arriving event compares with the next stored one.
-pub(super) enum Match {
-    /// The events are equal.
-    Same,
-    /// No further event is stored, so the event is new.
-    New,
-    /// Another event, or another payload, is stored in its place.
-    Different(Box<StoredEvent>),
-}
-
-impl<'a> Stored<'a> {
-    /// Makes a reader that begins at the event `from`. If `from` is `None`, no event is stored, and every event is new.
-    pub(super) fn new(store: &'a Store, conversation: &'a ConversationId, from: Option<Sequence>) -> Self {
-        Self { events: Pages::new(store, conversation, from), matched: 0 }
-    }
-
-    /// Compares `event` with the next stored one. Moves on to the following one if they are equal.
-    pub(super) fn compare(&mut self, event: &NewEvent) -> Result<Match> {
-        let Some(stored) = self.events.peek()? else { return Ok(Match::New) };
-        let same = stored.payload == event.payload() || stored.redacted_digest == Some(event.digest());
-        if stored.id != *event.id() || !same {
-            return Ok(Match::Different(Box::new(stored.clone())));
-        }
-        self.events.next()?;
-        self.matched += 1;
-        Ok(Match::Same)
-    }
-
-    /// Returns whether every stored event was matched.
-    pub(super) fn is_exhausted(&mut self) -> Result<bool> {
-        Ok(self.events.peek()?.is_none())
-    }
-}
-
-/// Returns the paths of the files that differ from the stored ones: changed, new or missing.
-pub(super) fn changed_files(
-    store: &Store,
-    conversation: &ConversationId,
-    arriving: &[ArrivingFile],
-) -> Result<Vec<String>> {
-    let mut stored: HashMap<String, Attachment> =
-        store.attachments(conversation)?.into_iter().map(|file| (file.path.clone(), file)).collect();
-    let mut changed = Vec::new();
-    for file in arriving {
-        if !stored.remove(&file.path).is_some_and(|stored| stored.is_or_was(file.digest)) {
-            changed.push(file.path.clone());
-        }
-    }
-    changed.extend(stored.into_keys());
-    changed.sort();
-    Ok(changed)
-}
 
 /// Returns the problem that a file beside the events has changed although no event is new.
 pub(super) fn changed_file(path: String) -> Problem {
@@ -125,39 +56,15 @@ impl Losses {
         Ok(losses)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.missing.is_empty() && self.replaced.is_empty()
-    }
-
-    /// Returns the problems of an import that brings no event and is therefore refused.
-    pub(super) fn into_refusals(self) -> impl Iterator<Item = Problem> {
-        let mut paths = self.missing;
-        paths.extend(self.replaced);
+    /// Returns the paths of these files.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = self.missing.iter().chain(&self.replaced).cloned().collect();
         paths.sort();
-        paths.into_iter().map(changed_file)
-    }
-
-    /// Completes an import that brings something new. What it would lose is kept, unless the options accept that.
-    pub(super) fn settle(
-        self,
-        store: &Store,
-        conversation: &ConversationId,
-        options: &ImportOptions,
-        around: &mut Surroundings,
-    ) -> Result<()> {
-        let is_accepted = options.accept_changed_files && !self.is_empty();
-        if !options.accept_changed_files {
-            self.keep(around);
-        }
-        store.finish_import(conversation, around)?;
-        if is_accepted {
-            store.note_acceptance(conversation, CHANGED_FILES)?;
-        }
-        Ok(())
+        paths
     }
 
     /// Lets an import keep what it would lose, and adds a problem for each such file.
-    fn keep(self, around: &mut Surroundings) {
+    pub(super) fn keep(self, around: &mut Surroundings) {
         let problem = |path: &String, problem: &str, action: &str| Problem {
             path: path.clone(),
             problem: problem.into(),

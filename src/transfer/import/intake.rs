@@ -1,0 +1,205 @@
+//! Takes in one conversation's events: has the stored ones to compare with, writes the new ones, and counts.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::event::foreign::ForeignFormat;
+use crate::ids::{ConversationId, EventId, Sequence};
+use crate::store::{Arrival, ImportSource, Problem, Store};
+use crate::transfer::discover::{Found, Shape};
+use crate::transfer::folder;
+use crate::transfer::pages::Pages;
+use crate::transfer::problems::Problems;
+use crate::transfer::report::ImportReport;
+
+/// Events are written in one transaction as soon as there are this many of them, or this many payload bytes.
+const CHUNK_EVENTS: usize = 1000;
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// Takes in the events of one conversation.
+pub(in crate::transfer) struct Intake<'a> {
+    pub store: &'a Store,
+    pub id: &'a ConversationId,
+    /// The full path that the conversation is read from.
+    source: String,
+    /// The format of the log that the conversation is a copy of, if it is one.
+    copy_of: Option<ForeignFormat>,
+    /// The stored events that were not compared yet, in order.
+    pub stored: Pages<'a>,
+    /// The sequence after the last event that was matched or written.
+    next: Sequence,
+    chunk: Vec<Arrival>,
+    /// The places of the chunk's events, as problems name them.
+    places: Vec<String>,
+    chunk_bytes: usize,
+    pub counts: Counts,
+    pub problems: Problems,
+    /// The new events that were not written, because the conversation has an event with their id.
+    pub rejected: Vec<Rejected>,
+}
+
+/// The counts of one import.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(in crate::transfer) struct Counts {
+    /// The format, if it is another one than the search found.
+    pub format: Option<&'static str>,
+    /// The events that are stored now.
+    pub events: u64,
+    /// The events that this import added.
+    pub added: u64,
+    /// The payload bytes that this import added.
+    pub added_bytes: u64,
+    /// The records that were read.
+    pub records: u64,
+    /// The records without a counterpart among the known kinds of events, by type.
+    pub unread: BTreeMap<String, u64>,
+}
+
+/// A new event that was not written.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::transfer) struct Rejected {
+    pub id: EventId,
+    /// The place of the event, as problems name it.
+    pub place: String,
+    /// Whether the event that is stored with its id is the same.
+    pub is_same: bool,
+}
+
+impl<'a> Intake<'a> {
+    /// Makes the intake of the conversation `id`. `problems` are those that are known already.
+    pub(in crate::transfer) fn new(
+        store: &'a Store,
+        id: &'a ConversationId,
+        found: &Found,
+        problems: Vec<Problem>,
+    ) -> Result<Self> {
+        let copy_of = match &found.shape {
+            Shape::Log { format, .. } => Some(*format),
+            Shape::Files { .. } | Shape::Container { .. } | Shape::File => None,
+        };
+        let first = store.contains(id)?.then_some(Sequence(0));
+        let mut intake = Self {
+            store,
+            id,
+            source: folder::in_full(&found.path),
+            copy_of,
+            stored: Pages::new(store, id, first),
+            next: Sequence(0),
+            chunk: Vec::new(),
+            places: Vec::new(),
+            chunk_bytes: 0,
+            counts: Counts::default(),
+            problems: Problems::default(),
+            rejected: Vec::new(),
+        };
+        intake.problems.extend(problems);
+        Ok(intake)
+    }
+
+    /// Adds a problem.
+    pub(in crate::transfer) fn tell(&mut self, path: String, problem: String, action: &str) {
+        self.problems.add(Problem { path, problem, action: action.into() });
+    }
+
+    /// Counts the next stored events, which the source has too.
+    pub(in crate::transfer) fn count_matched(&mut self, events: u64) {
+        self.counts.events += events;
+        self.next = Sequence(self.counts.events);
+    }
+
+    /// Adds the new events of one record, each with its place. They are never split between two transactions.
+    pub(in crate::transfer) fn take(
+        &mut self,
+        events: impl IntoIterator<Item = (Arrival, String)>,
+    ) -> Result<()> {
+        for (arrival, place) in events {
+            self.chunk_bytes += arrival.event.payload().len();
+            self.chunk.push(arrival);
+            self.places.push(place);
+        }
+        if self.chunk.len() >= CHUNK_EVENTS || self.chunk_bytes >= CHUNK_BYTES {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// Stores the events that were added so far.
+    pub(in crate::transfer) fn write(&mut self) -> Result<()> {
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        let source = match self.copy_of {
+            Some(format) => ImportSource::Log(&self.source, format),
+            None => ImportSource::Folder(&self.source),
+        };
+        let landings = self.store.import_events(self.id, source, &self.chunk)?;
+        self.chunk_bytes = 0;
+        let arrivals = std::mem::take(&mut self.chunk).into_iter().zip(std::mem::take(&mut self.places));
+        for ((Arrival { event, .. }, place), landing) in arrivals.zip(landings) {
+            if landing.written {
+                self.counts.added += 1;
+                self.counts.added_bytes += event.payload().len() as u64;
+            } else if !landing.same || landing.sequence < self.next {
+                self.rejected.push(Rejected { id: event.id().clone(), place, is_same: landing.same });
+                continue;
+            }
+            // Otherwise another import wrote this event in the meantime.
+            self.counts.events += 1;
+            self.next = Sequence(landing.sequence.0 + 1);
+        }
+        Ok(())
+    }
+}
+
+impl Counts {
+    /// Writes the counts into a report.
+    pub(super) fn report(&self, report: &mut ImportReport) {
+        let Self { format, events, added, added_bytes, records, unread } = self.clone();
+        report.format = format.unwrap_or(report.format);
+        (report.events, report.added, report.added_bytes) = (events, added, added_bytes);
+        (report.records, report.unread) = (records, unread);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::NewEvent;
+    use crate::store::Options;
+    use crate::transfer::discover::discover;
+
+    /// Imports events into `id`, as an import does that has found nothing stored.
+    fn import(store: &Store, id: &ConversationId, text: &str, ids: &[u64]) -> (Counts, Vec<Rejected>) {
+        let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
+        let found = discover(file.path(), None).unwrap().found.remove(0);
+        let mut intake = Intake::new(store, id, &found, Vec::new()).unwrap();
+        for number in ids {
+            let payload = format!(r#"{{"id":"e{number}","kind":"Note","text":"{text}"}}"#);
+            let event = NewEvent::parse(payload).unwrap();
+            intake.take([(Arrival { event, file: None }, format!("line {number}"))]).unwrap();
+        }
+        intake.write().unwrap();
+        (intake.counts, intake.rejected)
+    }
+
+    #[test]
+    fn events_that_another_import_wrote_in_the_meantime_are_not_rejected() {
+        let options = Options { follow_projections: false, ..Options::default() };
+        let store = Store::in_memory(&options).unwrap();
+        let id = ConversationId::new("talk").unwrap();
+        let rejected = |number: u64, is_same: bool| Rejected {
+            id: EventId::new(format!("e{number}")).unwrap(),
+            place: format!("line {number}"),
+            is_same,
+        };
+        for added in [3, 0] {
+            // The last one is a second event with its id in the same source.
+            let (counts, refused) = import(&store, &id, "same", &[1, 2, 3, 2]);
+            assert_eq!((counts.events, counts.added), (3, added));
+            assert_eq!(refused, [rejected(2, true)]);
+        }
+        let (counts, refused) = import(&store, &id, "other", &[1, 2]);
+        assert_eq!((counts.events, counts.added), (0, 0));
+        assert_eq!(refused, [rejected(1, false), rejected(2, false)]);
+    }
+}

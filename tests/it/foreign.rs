@@ -276,6 +276,26 @@ fn a_redacted_event_is_no_difference_to_its_line() {
     }
 }
 
+/// A row whose event was redacted must not come back as a new row, wherever its id came from.
+#[test]
+fn a_redacted_event_of_a_database_does_not_come_back() {
+    for (file, _, _, id) in SESSIONS {
+        let store = Store::in_memory(&without_projector()).unwrap();
+        import(&store, &golden(file));
+        let id = conversation(id);
+        let events = all_events(&store, &id);
+        for event in &events {
+            store.retention().redact(&id, Redaction::Event(&event.id), "a test").unwrap();
+            let again = report(&import(&store, &golden(file)), id.as_str());
+            let place = format!("{file} {id} {}: {again:?}", event.id);
+            assert_eq!((again.added, again.events), (0, events.len() as u64), "{place}");
+            assert!(again.id.as_ref() == Some(&id) && again.status != ImportStatus::Conflict, "{place}");
+        }
+        assert_eq!(all_events(&store, &id).len(), events.len());
+        assert_sound(&store);
+    }
+}
+
 #[test]
 fn an_imported_copy_rejects_events_and_the_error_says_how_to_go_on() {
     let scratch = Scratch::new();

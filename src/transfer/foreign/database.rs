@@ -2,6 +2,9 @@
 //!
 //! A row is identified by its table, its number and the digest of its values. If a row was deleted or replaced in the
 //! database, the imported row stays as it was. The replacement is added after it.
+//!
+//! A redaction removes the table and the digest from an event, because both may tell what was removed. What stays is the
+//! number of the row and the id of the event. A row that may be the redacted one is left out: its text must not come back.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -13,7 +16,7 @@ use super::{Read, records, row};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::foreign::{ForeignFormat, Record};
-use crate::ids::{ConversationId, Sequence};
+use crate::ids::{ConversationId, EventId, Sequence};
 use crate::json::{Out, Raw};
 use crate::store::{Container, ForeignDatabase, ForeignTable, Store};
 use crate::transfer::import::Intake;
@@ -64,6 +67,40 @@ pub(super) struct Session<'a> {
 
 /// A row of the database: the index of its table, and its number.
 type RowPlace = (usize, i64);
+
+/// The rows that were imported before.
+#[derive(Default)]
+struct Known {
+    /// The table, the number and the digest of each.
+    rows: HashSet<(String, i64, Digest)>,
+    /// The number and the event of each row whose table and digest a redaction removed.
+    redacted: Vec<(i64, EventId)>,
+}
+
+/// Whether a row is one that was redacted here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Redacted {
+    No,
+    /// It has the number of a redacted row. The event's id does not tell the table.
+    Maybe,
+    Yes,
+}
+
+impl Known {
+    /// Compares a row with those that were redacted. `is_place` tells whether an id is that of a row of any table at its
+    /// place.
+    fn redacted(&self, row: &Arriving<'_>, is_place: impl Fn(&EventId) -> bool) -> Redacted {
+        let same: Vec<&EventId> =
+            self.redacted.iter().filter(|(number, _)| *number == row.place).map(|(_, id)| id).collect();
+        if same.contains(&&place_id(row)) {
+            Redacted::Yes
+        } else if same.into_iter().all(is_place) {
+            Redacted::No
+        } else {
+            Redacted::Maybe
+        }
+    }
+}
 
 impl Session<'_> {
     /// Returns the tables that may have rows of this conversation.
@@ -138,16 +175,26 @@ impl Session<'_> {
         let known = self.remember(translator.as_mut(), intake)?;
         let db = ForeignDatabase::open(self.path)?;
         let tables = self.tables(&db)?;
-        let mut missing: u64 = known.len() as u64;
+        let mut missing: u64 = known.rows.len() as u64;
         let schema = schema(&tables);
         let mut take = |table: &str, rowid: i64, json: &str| {
             on_record(json.len() as u64);
             let digest = Digest::of(json.as_bytes());
-            if known.contains(&(table.to_owned(), rowid, digest)) {
+            if known.rows.contains(&(table.to_owned(), rowid, digest)) {
                 missing -= 1;
                 return Ok(());
             }
             let arriving = self.arriving(Some(table), rowid, json, digest);
+            let at = |table: &str| place_id(&self.arriving(Some(table), rowid, json, digest));
+            let redacted = known.redacted(&arriving, |id| tables.iter().any(|table| at(&table.name) == *id));
+            if redacted != Redacted::No {
+                intake.counts.records += 1;
+                if redacted == Redacted::Maybe {
+                    let what = "a row with this number was redacted here, and this may be it";
+                    intake.tell(records::place_of(&arriving), what.to_owned(), "left out");
+                }
+                return Ok(());
+            }
             let translation = self.translate(translator.as_mut(), &arriving, Raw::checked(json));
             let encoded = translation::encode(&arriving, &translation);
             if let Some(path) = &encoded.attachment {
@@ -180,23 +227,22 @@ impl Session<'_> {
     }
 
     /// Translates the stored records again, so that new ones can follow them. Returns the stored records.
-    fn remember(
-        &self,
-        translator: &mut dyn Translator,
-        intake: &mut Intake<'_>,
-    ) -> Result<HashSet<(String, i64, Digest)>> {
-        let mut known = HashSet::new();
+    fn remember(&self, translator: &mut dyn Translator, intake: &mut Intake<'_>) -> Result<Known> {
+        let mut known = Known::default();
         while let Some(record) = kept::next(&mut intake.stored)? {
             intake.count_matched(record.events);
             intake.problems.extend(record.problems);
             let is_unread = record.is_unread;
-            let Some(Place { table: Some(table), place, digest, record }) = record.place else { continue };
-            if let Some(Record::Json(json)) = record {
+            let Some(Place { table: Some(table), place, digest, record: json }) = record.place else {
+                known.redacted.extend(record.row.map(|row| (row, record.id)));
+                continue;
+            };
+            if let Some(Record::Json(json)) = json {
                 let arriving = self.arriving(Some(&table), place, &json, digest);
                 let translation = self.translate(translator, &arriving, Raw::checked(&json));
                 records::count(intake, &arriving, &translation.when_stored(is_unread));
             }
-            known.insert((table, place, digest));
+            known.rows.insert((table, place, digest));
         }
         Ok(known)
     }

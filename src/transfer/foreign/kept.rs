@@ -23,8 +23,10 @@ pub(super) struct KeptRecord {
     pub is_unread: bool,
     /// The problems with texts of its events.
     pub problems: Vec<Problem>,
-    /// The place of the record in its file. `None` if a redaction removed it from the event.
+    /// The place of the record in its file. `None` if a redaction removed it from its events.
     pub place: Option<Place>,
+    /// The number of its row in a database. A redaction leaves it.
+    pub row: Option<i64>,
 }
 
 /// The place and the content of a stored record.
@@ -41,24 +43,31 @@ pub(super) struct Place {
 pub(super) fn next(events: &mut Pages<'_>) -> Result<Option<KeptRecord>> {
     let Some(first) = events.next()? else { return Ok(None) };
     let object = Object::of(&first.payload);
-    let place = Provenance::of(&object).map(|provenance| Place {
-        table: provenance.table.map(Cow::into_owned),
-        place: provenance.place,
-        digest: provenance.digest,
-        record: provenance.record.map(owned),
-    });
+    let place = place_of(&object);
+    let row = object.get("provenance").and_then(|provenance| provenance.get("row")).and_then(Raw::as_i64);
     let is_unread = ForeignFormat::of_kind(&first.kind).is_some();
     let problems = problem(&first).into_iter().collect();
     let (id, sequence) = (first.id, first.sequence);
-    let mut kept = KeptRecord { id, sequence, events: 1, is_unread, problems, place };
+    let mut kept = KeptRecord { id, sequence, events: 1, is_unread, problems, place, row };
     while let Some(further) = events.peek()?
         && is_further(further)
     {
         kept.problems.extend(problem(further));
+        // Every event of a record says where the record is. Only the first has the record itself.
+        kept.place = kept.place.or_else(|| place_of(&Object::of(&further.payload)));
         events.next()?;
         kept.events += 1;
     }
     Ok(Some(kept))
+}
+
+fn place_of(event: &Object<'_>) -> Option<Place> {
+    Provenance::of(event).map(|provenance| Place {
+        table: provenance.table.map(Cow::into_owned),
+        place: provenance.place,
+        digest: provenance.digest,
+        record: provenance.record.map(owned),
+    })
 }
 
 fn problem(event: &StoredEvent) -> Option<Problem> {

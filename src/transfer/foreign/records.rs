@@ -43,7 +43,7 @@ pub(super) fn tell_rejected(intake: &mut Intake<'_>) {
 }
 
 /// Returns the place of a record, as text for people.
-fn place_of(arriving: &Arriving<'_>) -> String {
+pub(super) fn place_of(arriving: &Arriving<'_>) -> String {
     match arriving.table {
         Some(table) => format!("{} {table} row {}", arriving.file, arriving.place),
         None => format!("{} line {}", arriving.file, arriving.place),

@@ -20,7 +20,6 @@ use annals::agent::AgentDocument;
 use annals::conversation::{Conversation, Host};
 use annals::event::{Content, Json, Message, MessageToolCall, Role};
 use annals::llm::{Boxed, Call, LlmError, Model, Reply, Request, ToolSchema};
-use annals::state::TokenUsage;
 
 /// The number of steps of the conversation that runs alone.
 const STEPS: usize = 300;
@@ -81,9 +80,11 @@ impl Model for Steps {
                     Some(vec![MessageToolCall::new(format!("call-{left}"), "think", arguments)]);
             }
             let id = format!("reply-{left}");
-            let usage = TokenUsage { prompt_tokens: 1000, completion_tokens: 20, ..TokenUsage::default() };
             *self.answered.lock().unwrap() = Some(Instant::now());
-            Ok(Reply { id: id.into(), message, usage, cost: Some(0.001), latency: self.latency })
+            let mut reply = Reply::new(id, message);
+            (reply.usage.prompt_tokens, reply.usage.completion_tokens) = (1000, 20);
+            (reply.cost, reply.latency) = (Some(0.001), self.latency);
+            Ok(reply)
         })
     }
 }

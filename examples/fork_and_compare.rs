@@ -40,7 +40,7 @@ pub async fn both(llm: &str, words: [&str; 2], folder: &Path) -> Result<[String;
         .await?;
     let question = first.send_message("Why do cats purr?").await?;
     // The fork has the same events up to the question, byte for byte. From there on it is independent.
-    let second = first.fork(ForkOptions { from_event: Some(question), ..ForkOptions::default() }).await?;
+    let second = first.fork(ForkOptions::default().from_event(question)).await?;
     let mut answers = [String::new(), String::new()];
     for ((conversation, words), answer) in [&first, &second].into_iter().zip(words).zip(&mut answers) {
         conversation.send_message(words).await?;

@@ -48,7 +48,7 @@ pub async fn at_once(
         runs.spawn(async move {
             let conversation = builder.open().await?;
             conversation.send_message(format!("Tell me something about the number {number}.")).await?;
-            let limits = RunOptions { max_iterations: Some(5), max_budget: Some(0.10) };
+            let limits = RunOptions::default().max_iterations(5).max_budget(0.10);
             let status = conversation.run_with(limits).await?;
             conversation.close().await?;
             Ok::<ExecutionStatus, annals::conversation::ConversationError>(status)

@@ -43,7 +43,7 @@ struct Billed {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let own_kinds =
         OwnKinds::default().with(OwnKind::new(KIND).text_members(["carriers"]).upcaster(to_carriers));
-    let options = Options { own_kinds, ..Options::default() };
+    let options = Options::default().own_kinds(own_kinds);
     let store = match std::env::args_os().nth(1) {
         Some(file) => Store::open_with(file, &options)?,
         None => Store::in_memory(&options)?,
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             timestamp: "2026-11-23T09:00:00".into(),
             order,
             carriers: vec!["DHL".into()],
-            correlation: Correlation { correlation_id: Some(format!("order-{order}")), causation_id: None },
+            correlation: Correlation::default().correlation_id(format!("order-{order}")).causation_id(None),
         };
         let event = store.new_event(KIND, &shipped)?;
         let place = store.append(&talk, Expected::Any, &[event])?[0];
@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         );
     }
 
-    let query = EventQuery { kinds: vec![KIND.into()], ..EventQuery::default() };
+    let query = EventQuery::default().kinds(vec![KIND.into()]);
     for order in ["order-16", "order-18"] {
         for event in store.events(&ConversationId::new(order)?, &query, 100)?.events {
             let shipped: Shipped = store.body(&event)?;

@@ -40,7 +40,7 @@ fn text(data: &[u8]) -> String {
 }
 
 fn without_projector() -> Options {
-    Options { follow_projections: false, ..Options::default() }
+    Options::default().follow_projections(false)
 }
 
 /// Reads, upcasts, writes and draws the text of an event.
@@ -82,7 +82,7 @@ fn raised(text: &str) -> String {
 
 /// Asserts that the drawing of an event contains no control characters for the terminal.
 fn check_drawing(event: &annals::event::Event) {
-    let options = visualizer::Options { width: Some(60), lines_max: 20, ..visualizer::Options::default() };
+    let options = visualizer::Options::default().width(60).lines_max(20);
     let Some(drawing) = draw(event, &Spent::default(), &options) else { return };
     for row in drawing.rows(Some(60), "note") {
         let plain = row.plain();
@@ -199,18 +199,17 @@ static QUERIED: LazyLock<Store> = LazyLock::new(|| {
 pub fn sql(data: &[u8]) {
     let store = &*QUERIED;
     let text = text(data);
-    let limits = SqlLimits {
-        rows_max: 100,
-        bytes_max: 1 << 20,
-        time_max: Duration::from_millis(200),
-        memory_bytes_max: 32 << 20,
-        value_bytes_max: 1 << 20,
-    };
+    let limits = SqlLimits::default()
+        .rows_max(100)
+        .bytes_max(1 << 20)
+        .time_max(Duration::from_millis(200))
+        .memory_bytes_max(32 << 20)
+        .value_bytes_max(1 << 20);
     let head = store.last_position().expect("the head");
     let conversation = vec![("conversation".to_owned(), SqlValue::from("other"))];
     let needs = text.contains(":conversation");
     let parameters = if needs { conversation.as_slice() } else { &[] };
-    match store.query(&SqlQuery { sql: &text, parameters, limits }) {
+    match store.query(&SqlQuery::new(&text).parameters(parameters).limits(limits)) {
         Ok(answer) => {
             for row in &answer.rows {
                 assert_eq!(row.len(), answer.columns.len());

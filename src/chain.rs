@@ -115,6 +115,7 @@ pub fn link(conversation: &str, sequence: u64, id: &str, payload: Digest, previo
 
 /// The place of a change in its chain, and the time when it was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChangePlace {
     /// Its number, from 1.
     pub number: i64,
@@ -124,8 +125,17 @@ pub struct ChangePlace {
     pub recorded_at: i64,
 }
 
+impl ChangePlace {
+    /// Makes the place of a change: its number, the sequence of the event before it, and the time of recording.
+    #[must_use]
+    pub fn new(number: i64, after_sequence: i64, recorded_at: i64) -> Self {
+        Self { number, after_sequence, recorded_at }
+    }
+}
+
 /// The item that a change is about, with its new value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChangeItem<'a> {
     /// The kind of item.
     pub subject: &'a str,
@@ -133,6 +143,14 @@ pub struct ChangeItem<'a> {
     pub name: &'a str,
     /// The SHA-256 of the new value. `None` if the item was removed.
     pub digest: Option<Digest>,
+}
+
+impl<'a> ChangeItem<'a> {
+    /// Makes an item with the digest of its new value. `None` if it was removed.
+    #[must_use]
+    pub fn new(subject: &'a str, name: &'a str, digest: Option<Digest>) -> Self {
+        Self { subject, name, digest }
+    }
 }
 
 /// The hash of a change of `conversation` by `actor`, after the change whose hash is `previous`.

@@ -147,6 +147,7 @@ impl Deref for Events {
 
 /// The tokens and costs of model calls, with the seed's names.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Metrics {
     /// Tokens sent.
     pub input_tokens: u64,
@@ -160,6 +161,7 @@ pub struct Metrics {
 
 /// An item of the task list, with the seed's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Task {
     /// The work to do.
     pub description: String,

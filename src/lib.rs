@@ -63,6 +63,9 @@
 // A build without the server leaves some items of the other modules unused.
 #![cfg_attr(all(feature = "agent", not(feature = "server")), allow(dead_code, unused_imports))]
 
+#[macro_use]
+mod setters;
+
 #[cfg(feature = "agent")]
 pub mod agent;
 #[cfg(feature = "aio")]

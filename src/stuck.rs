@@ -17,6 +17,7 @@ pub const WINDOW: usize = 20;
 
 /// How many repetitions make a pattern. Each is at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Thresholds {
     /// The number of equal calls with equal results.
     pub action_observation: usize,
@@ -27,6 +28,13 @@ pub struct Thresholds {
     /// The number of calls, and of results, of which every second one is equal.
     pub alternating_pattern: usize,
 }
+
+setters!(Thresholds {
+    action_observation: usize,
+    action_error: usize,
+    monologue: usize,
+    alternating_pattern: usize,
+});
 
 impl Default for Thresholds {
     fn default() -> Self {
@@ -89,6 +97,7 @@ pub enum Verdict {
 
 /// The detector of one run. It remembers which error it has already warned about.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Detector {
     /// The numbers of repetitions at which it finds a pattern.
     pub thresholds: Thresholds,

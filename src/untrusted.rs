@@ -17,6 +17,7 @@ const RULES_BYTES_MAX: u64 = 1 << 20;
 
 /// The wanted entries of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FirstPaths {
     /// Their paths, sorted.
     pub paths: Vec<PathBuf>,

@@ -122,7 +122,7 @@ fn verification(store: &Store, db: &Connection, count: usize, bytes: u64, table:
 
 /// Measures each report over the whole file. Reports that take a conversation are also measured over one.
 fn reports(store: &Store, db: &Connection, table: &mut Table) {
-    let limits = SqlLimits { time_max: Duration::from_secs(600), ..SqlLimits::default() };
+    let limits = SqlLimits::default().time_max(Duration::from_secs(600));
     let raw = time(|| {
         scan(db, |payload| {
             black_box(payload);
@@ -154,13 +154,13 @@ fn reports(store: &Store, db: &Connection, table: &mut Table) {
 
 /// Measures questions that need one row for each call, conversation, change or error of the whole file.
 fn questions(store: &Store, count: usize, table: &mut Table) {
-    let limits = SqlLimits { time_max: Duration::from_secs(600), ..SqlLimits::default() };
+    let limits = SqlLimits::default().time_max(Duration::from_secs(600));
     for (question, sql) in QUESTIONS {
         let mut row =
             Row::new(format!("audit: {question} / one second for 50,000 events"), Budget::AtMost(1.0), "s");
         for round in 0..=ROUNDS {
             let ours = time(|| {
-                let answer = store.query(&SqlQuery { sql, parameters: &[], limits }).expect(question);
+                let answer = store.query(&SqlQuery::new(sql).limits(limits)).expect(question);
                 assert_eq!(answer.truncated, None);
             });
             if round > 0 {

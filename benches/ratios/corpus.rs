@@ -199,14 +199,11 @@ pub fn session_state(number: usize) -> BaseStateChange {
     );
     let secrets = r#"{"secret_sources":{"API_TOKEN":{"kind":"StaticSecret","description":null}}}"#;
     let field = |name, value: &str| FieldChange::set(name, value).expect("the field is valid");
-    BaseStateChange {
-        expected: None,
-        fields: vec![
-            field("execution_status", &format!("\"{status}\"")),
-            field("stats", &stats),
-            field("secret_registry", secrets),
-        ],
-    }
+    BaseStateChange::new(vec![
+        field("execution_status", &format!("\"{status}\"")),
+        field("stats", &stats),
+        field("secret_registry", secrets),
+    ])
 }
 
 /// Returns a description of the sizes of the events.

@@ -106,7 +106,7 @@ fn pages(store: &Store, id: &ConversationId, db: &Connection, table: &mut Table)
     ] {
         let mut row = Row::new(what, Budget::AtMost(1.5), "µs");
         for _ in 0..ROUNDS {
-            let query = EventQuery { from: Some(Sequence(from)), ..EventQuery::default() };
+            let query = EventQuery::default().from(Sequence(from));
             let ours = time(|| {
                 for _ in 0..READS {
                     assert_eq!(store.events(id, &query, 100).expect("a page").events.len(), 100);
@@ -159,7 +159,7 @@ fn counts(store: &Store, id: &ConversationId, db: &Connection, table: &mut Table
 fn cold_open(path: &Path, bare_path: &Path, id: &ConversationId, table: &mut Table) {
     const OPENS: usize = 10;
     let mut row = Row::new("read: open and read the last 100 of 50,000 / bare", Budget::AtMost(10.0), "ms");
-    let query = EventQuery { descending: true, ..EventQuery::default() };
+    let query = EventQuery::default().descending(true);
     for _ in 0..ROUNDS {
         let (mut ours, mut theirs) = (0.0, 0.0);
         for _ in 0..OPENS {

@@ -25,6 +25,7 @@ pub const NUDGE: &str = "Your last response did not include a function call or a
 const INSPECTOR: &str = "inspect_image_with_vision";
 
 /// The inputs of one call of the model.
+#[non_exhaustive]
 pub struct Question<'a> {
     /// The view of the conversation for the model.
     pub view: &'a View,

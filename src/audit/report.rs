@@ -77,6 +77,7 @@ impl ParameterKind {
 
 /// A column of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Column {
     /// Its name.
     pub name: &'static str,

@@ -34,6 +34,7 @@ pub enum Comparison {
 
 /// The options of an examination.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DoctorOptions {
     /// Look only for these troubles. Empty for all. A trouble that is named here is also repaired if it may be
     /// intended.
@@ -44,6 +45,8 @@ pub struct DoctorOptions {
     /// Default: ten minutes.
     pub quiet_for_us: i64,
 }
+
+setters!(DoctorOptions { only: Vec<Trouble>, comparison: Comparison, quiet_for_us: i64 });
 
 impl Default for DoctorOptions {
     fn default() -> Self {
@@ -118,6 +121,7 @@ impl Remedy {
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// The kind of the finding.
     pub trouble: Trouble,
@@ -149,6 +153,7 @@ impl Finding {
 
 /// The result of an examination.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Examination {
     /// The number of examined conversations.
     pub conversations: u64,

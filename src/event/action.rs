@@ -48,6 +48,7 @@ event! {
         /// A short description of the action.
         summary: Option<Text> = None,
     }
+    new by hand
 }
 
 impl ActionEvent {

@@ -23,6 +23,7 @@ words! {
 
 /// The members that every event begins with, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Common {
     /// The event's id, unique in its conversation.
     pub id: EventId,
@@ -59,6 +60,7 @@ impl Common {
 
 /// Values from outside an event's payload. They are used if the payload does not contain them.
 #[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct Given<'a> {
     /// The event's id.
     pub id: Option<&'a EventId>,

@@ -19,6 +19,7 @@ event! {
         /// The id of the model's reply with the summary.
         llm_response_id: Text,
     }
+    new by hand
 }
 
 event! {
@@ -75,21 +76,7 @@ impl Condensation {
     }
 }
 
-impl CondensationRequest {
-    /// Makes a request.
-    #[must_use]
-    pub fn new(common: Common) -> Self {
-        Self { common, extra: Extra::default() }
-    }
-}
-
 impl CondensationSummaryEvent {
-    /// Makes a summary.
-    #[must_use]
-    pub fn new(common: Common, summary: impl Into<Text>) -> Self {
-        Self { common, summary: summary.into(), extra: Extra::default() }
-    }
-
     /// Returns the message for the model: the summary as a user message.
     #[must_use]
     pub fn to_llm_message(&self) -> Message {

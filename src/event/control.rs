@@ -40,6 +40,7 @@ event! {
         /// Its new value.
         value: Json = Json::empty_object(),
     }
+    new by hand
 }
 
 event! {
@@ -90,41 +91,10 @@ event! {
     }
 }
 
-impl PauseEvent {
-    /// Makes a pause.
-    #[must_use]
-    pub fn new(common: Common) -> Self {
-        Self { common, extra: Extra::default() }
-    }
-}
-
-impl InterruptEvent {
-    /// Makes an interruption.
-    #[must_use]
-    pub fn new(common: Common) -> Self {
-        Self { common, extra: Extra::default() }
-    }
-}
-
 impl ConversationStateUpdateEvent {
     /// Makes an update: the field `key` has the new value `value`.
     #[must_use]
     pub fn new(common: Common, key: impl Into<Text>, value: Json) -> Self {
         Self { common, key: key.into(), value, extra: Extra::default() }
-    }
-}
-
-impl SecurityAnalysisEvent {
-    /// Makes an analysis by `analyzer` under `policy`.
-    #[must_use]
-    pub fn new(common: Common, analyzer: impl Into<Text>, policy: impl Into<Text>, risks: Map<Risk>) -> Self {
-        Self {
-            common,
-            analyzer: analyzer.into(),
-            policy: policy.into(),
-            risks,
-            details: Map::default(),
-            extra: Extra::default(),
-        }
     }
 }

@@ -24,12 +24,13 @@ use crate::json::Object;
 ///     correlation: Correlation,
 /// }
 ///
-/// let correlation = Correlation { correlation_id: Some("order-17".into()), causation_id: None };
+/// let correlation = Correlation::default().correlation_id("order-17".to_owned());
 /// let event = NewEvent::of("shop.shipped", &Shipped { order: 17, correlation: correlation.clone() })?;
 /// assert_eq!(Correlation::read(event.payload()), correlation);
 /// # Ok::<(), annals::event::PayloadError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Correlation {
     /// What all events of one piece of work share, such as the id of a request or of an order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,6 +39,8 @@ pub struct Correlation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causation_id: Option<String>,
 }
+
+setters!(Correlation { correlation_id?: String, causation_id?: String });
 
 impl Correlation {
     /// Reads both ids from the payload of an event of any kind. An id that is empty, or not a text, is absent.

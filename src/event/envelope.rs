@@ -12,6 +12,7 @@ pub const MEMBER_BYTES_MAX: usize = 1024;
 
 /// The searchable members of one event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Envelope {
     /// `id`. A whole number (OpenHands V0) becomes the text of its digits.
     pub id: Option<EventId>,

@@ -75,6 +75,7 @@ event! {
         /// The class of the failure. An event that was read always has one.
         classification: Option<ErrorClassification> = None,
     }
+    new by hand
 }
 
 event! {

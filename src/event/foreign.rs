@@ -103,6 +103,7 @@ pub enum Record<'a> {
 
 /// The tokens and the cost of a model call, as a record reports them.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct ForeignUsage {
     /// The model.
     pub model: String,

@@ -53,6 +53,7 @@ macro_rules! all_events {
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
         pub enum Event {
             $( $(#[$variant_meta])* $variant(Arc<$event>), )*
             /// An event of any other kind, kept as it came.

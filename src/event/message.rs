@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use super::common::Common;
 use super::decode::DecodeError;
 use super::failure::CriticResult;
 use super::model::{
@@ -82,6 +81,7 @@ model! {
         /// Where the call came from.
         origin: Origin,
     }
+    new by hand
 }
 
 model! {
@@ -151,6 +151,7 @@ model! {
         /// What the model thought, as an item of the Responses interface.
         responses_reasoning_item: Option<ReasoningItem> = None,
     }
+    new by hand
     dropped "cache_enabled" | "vision_enabled" | "function_calling_enabled" | "force_string_serializer"
         | "send_reasoning_content"
 }
@@ -182,22 +183,6 @@ fn read_content(raw: Raw<'_>, reading: Reading) -> Result<Vec<Content>, DecodeEr
         return Ok(vec![Content::text(Text::read(raw, reading)?)]);
     }
     Vec::read(raw, reading)
-}
-
-impl TextContent {
-    /// A text without a cache mark.
-    #[must_use]
-    pub fn new(text: impl Into<Text>) -> Self {
-        Self { cache_prompt: false, text: text.into(), extra: Extra::default() }
-    }
-}
-
-impl ImageContent {
-    /// Pictures without a cache mark.
-    #[must_use]
-    pub fn new(image_urls: Vec<Text>) -> Self {
-        Self { cache_prompt: false, image_urls, extra: Extra::default() }
-    }
 }
 
 impl Content {
@@ -374,21 +359,6 @@ impl Message {
 }
 
 impl MessageEvent {
-    /// Makes a message event without additional content.
-    #[must_use]
-    pub fn new(common: Common, llm_message: Message) -> Self {
-        Self {
-            common,
-            llm_message,
-            llm_response_id: None,
-            activated_skills: Vec::new(),
-            extended_content: Vec::new(),
-            sender: None,
-            critic_result: None,
-            extra: Extra::default(),
-        }
-    }
-
     /// What the model reads: the message and what the context adds to it.
     #[must_use]
     pub fn to_llm_message(&self) -> Message {

@@ -34,11 +34,47 @@ macro_rules! take {
     };
 }
 
+/// Writes the constructor of a struct: a parameter for each field without a default. A struct whose fields all have one
+/// implements `Default` instead, and a struct with a constructor of its own gets none.
+///
+/// `Name [by hand]? [] [] field: Type (= default)?, ..`. The two lists collect the fields without and with a default.
+macro_rules! constructor {
+    ($name:ident [hand] $($rest:tt)*) => {};
+    ($name:ident [] [$($required:tt)*] [$($given:tt)*] $field:ident: $type:ty = $default:expr, $($rest:tt)*) => {
+        $crate::event::model::constructor!($name [] [$($required)*] [$($given)* $field = $default,] $($rest)*);
+    };
+    ($name:ident [] [$($required:tt)*] [$($given:tt)*] $field:ident: $type:ty, $($rest:tt)*) => {
+        $crate::event::model::constructor!($name [] [$($required)* $field: $type,] [$($given)*] $($rest)*);
+    };
+    ($name:ident [] [] [$($given:ident = $default:expr,)*]) => {
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($given: $default,)* extra: $crate::event::model::Extra::default() }
+            }
+        }
+    };
+    ($name:ident [] [$($required:ident: $type:ty,)+] [$($given:ident = $default:expr,)*]) => {
+        impl $name {
+            /// Makes it from the fields that have no default. The other fields have theirs.
+            #[must_use]
+            #[allow(clippy::too_many_arguments, reason = "the reference gives these fields no default")]
+            pub fn new($($required: impl Into<$type>),+) -> Self {
+                Self {
+                    $($required: $required.into(),)+
+                    $($given: $default,)*
+                    extra: $crate::event::model::Extra::default(),
+                }
+            }
+        }
+    };
+}
+
 /// Makes a struct with the fields of one of the reference's models.
 ///
-/// `Name: POLICY { field (@ "name in JSON")?: Type (=> reader)? (= default)?, .. } kind "Tag"? dropped PATTERN?`.
-/// `["key" = "value"]` before a field is a constant member that is written before it. Members whose name matches the
-/// pattern after `dropped` are ignored.
+/// `Name: POLICY { field (@ "name in JSON")?: Type (=> reader)? (= default)?, .. } kind "Tag"? new by hand?
+/// dropped PATTERN?`. `["key" = "value"]` before a field is a constant member that is written before it. Members whose
+/// name matches the pattern after `dropped` are ignored. [`constructor`] writes the constructor, unless it is written by
+/// hand.
 macro_rules! model {
     (
         $(#[$meta:meta])*
@@ -50,15 +86,19 @@ macro_rules! model {
             ),* $(,)?
         }
         $(kind $kind:literal)?
+        $(new by $hand:ident)?
         $(dropped $dropped:pat)?
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
         pub struct $name {
             $( $(#[$field_meta])* pub $field: $type, )*
             /// Members that SDK 1.58 does not know.
             pub extra: $crate::event::model::Extra,
         }
+
+        $crate::event::model::constructor!($name [$($hand)?] [] [] $($field: $type $(= $default)?,)*);
 
         impl $crate::event::model::Model for $name {
             fn read_members<'a>(
@@ -121,7 +161,8 @@ macro_rules! model {
 
 /// Makes an event: a struct with [`Common`](crate::event::Common) first, and then the kind's own fields.
 ///
-/// `Name = "Kind", from (Source)? { fields as in model! }`. Without a source here, the payload must name it.
+/// `Name = "Kind", from (Source)? { fields as in model! } new by hand?`. Without a source here, the payload must name
+/// it.
 macro_rules! event {
     (
         $(#[$meta:meta])*
@@ -131,9 +172,11 @@ macro_rules! event {
                 $field:ident: $type:ty $(=> $read:path)? $(= $default:expr)?
             ),* $(,)?
         }
+        $(new by $hand:ident)?
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
         pub struct $name {
             /// The members that every event has.
             pub common: $crate::event::Common,
@@ -141,6 +184,8 @@ macro_rules! event {
             /// Members that SDK 1.58 does not know.
             pub extra: $crate::event::model::Extra,
         }
+
+        $crate::event::model::constructor!($name [$($hand)?] [] [] common: $crate::event::Common, $($field: $type $(= $default)?,)*);
 
         impl $name {
             /// The name of the kind, which is the name of the reference's class.
@@ -192,6 +237,7 @@ macro_rules! words {
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum $name {
             $( $(#[$variant_meta])* $variant, )*
             /// A word that SDK 1.58 does not know.
@@ -251,6 +297,7 @@ macro_rules! kinds {
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
         pub enum $name {
             $( $(#[$variant_meta])* $variant($type), )*
             /// A value of a kind that is not built in: from a client's tool, or from a newer version.
@@ -304,4 +351,4 @@ macro_rules! kinds {
     };
 }
 
-pub(crate) use {event, kinds, model, take, wire, words};
+pub(crate) use {constructor, event, kinds, model, take, wire, words};

@@ -33,6 +33,7 @@ event! {
         /// What the agent's context adds to the answer.
         extended_content: Vec<TextContent> = Vec::new(),
     }
+    new by hand
 }
 
 event! {
@@ -49,6 +50,7 @@ event! {
         /// The id of the action that was rejected.
         action_id: Text,
     }
+    new by hand
 }
 
 event! {
@@ -63,6 +65,7 @@ event! {
         /// The class of the failure.
         classification: ErrorClassification => read_classification = ErrorClassification::UNKNOWN,
     }
+    new by hand
 }
 
 /// The reason of a rejection that does not give one.

@@ -15,6 +15,7 @@ use crate::json::{Out, Raw};
 
 /// A person's message in the seed's format.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct UserMessageEvent {
     /// The text.
     pub content: String,
@@ -49,7 +50,7 @@ impl UserMessageEvent {
     pub fn to_event(&self, common: Common) -> Event {
         let mut parts = vec![Content::text(self.content.as_str())];
         if !self.images.is_empty() {
-            let urls = self.images.iter().map(|url| Text::from(url.as_str())).collect();
+            let urls: Vec<Text> = self.images.iter().map(|url| Text::from(url.as_str())).collect();
             parts.push(ImageContent::new(urls).into());
         }
         MessageEvent::new(Common { source: Source::User, ..common }, Message::new(Role::User, parts)).into()

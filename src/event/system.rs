@@ -48,6 +48,7 @@ model! {
 
 /// A tool, as the model received it. It does not contain how the tool is run.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ToolDefinition {
     /// The class: `TerminalTool`, `MCPToolDefinition`, ..
     pub kind: Text,
@@ -134,6 +135,7 @@ event! {
         /// The part for this conversation only. An empty text still counts as a part.
         dynamic_context: Option<TextContent> = None,
     }
+    new by hand
 }
 
 impl SystemPromptEvent {

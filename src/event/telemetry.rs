@@ -1,7 +1,6 @@
 //! Measured and forwarded data: tokens, logs of model calls, pieces of replies, tool calls of external agents.
 
-use super::common::Common;
-use super::model::{Extra, Json, Text, event, take};
+use super::model::{Json, Text, event, take};
 
 event! {
     /// The token ids of one model call, as a local inference server reports them.
@@ -56,20 +55,5 @@ event! {
         content: Option<Vec<Json>> = None,
         /// Whether the call failed.
         is_error: bool = false,
-    }
-}
-
-impl LLMCompletionLogEvent {
-    /// Makes the record `log_data` with the file name `filename`.
-    #[must_use]
-    pub fn new(common: Common, filename: impl Into<Text>, log_data: impl Into<Text>) -> Self {
-        Self {
-            common,
-            filename: filename.into(),
-            log_data: log_data.into(),
-            model_name: "unknown".into(),
-            usage_id: "default".into(),
-            extra: Extra::default(),
-        }
     }
 }

@@ -7,6 +7,7 @@
 
 /// A parsed search query.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Query {
     /// The query in the query language of the index.
     pub expression: String,
@@ -17,6 +18,7 @@ pub struct Query {
 /// The text has nothing to search for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("nothing to search for: {text:?} has no letter or digit outside excluded words")]
+#[non_exhaustive]
 pub struct EmptyQuery {
     /// The text.
     pub text: String,

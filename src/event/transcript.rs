@@ -40,6 +40,7 @@ impl Role {
 
 /// The human-readable text of one event.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Line<'a> {
     /// Who speaks.
     pub role: Role,

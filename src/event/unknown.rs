@@ -9,6 +9,7 @@ use crate::json::Raw;
 
 /// An event of an unknown kind, or of a known kind with a body of another shape.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Unknown {
     /// The members that every event has, if its payload has them. The source is an empty word if there is none.
     pub common: Common,

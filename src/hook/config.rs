@@ -85,6 +85,7 @@ pub enum What {
 
 /// One hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Definition {
     /// What it does.
     pub what: What,
@@ -96,6 +97,7 @@ pub struct Definition {
 
 /// Hooks for the tools that a matcher selects.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Group {
     /// Which tools: `*`, a name, or a regular expression.
     pub matcher: String,

@@ -24,6 +24,7 @@ use crate::secret::Registry;
 
 /// The input of a hook: what it is asked about.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Input {
     /// The tool's name, at the points before and after its use.
     pub tool_name: Option<String>,

@@ -11,6 +11,7 @@ const CUT: &str = "\n<TRUNCATED>";
 
 /// The outcome of a hook. The `Default` outcome is not a success and does not block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Whether the hook succeeded: the command returned 0, or the model gave a decision.
     pub success: bool,

@@ -15,6 +15,7 @@ pub const DEPTH_MAX: usize = 200;
 /// Where and why a text is not valid JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at}")]
+#[non_exhaustive]
 pub struct Fault {
     /// The offending byte, counted from the start of the text.
     pub at: usize,
@@ -24,6 +25,7 @@ pub struct Fault {
 
 /// Things in a checked text that a caller may want to reject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Notes {
     /// Whether the text contains `NaN`, `Infinity` or `-Infinity`. Python writes and reads them, but they are not JSON.
     pub non_finite: bool,

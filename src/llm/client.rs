@@ -41,6 +41,7 @@ pub type LogSink = Arc<dyn Fn(CompletionLog) + Send + Sync>;
 
 /// The options of a client, in addition to its settings.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct ClientOptions {
     /// Sends the requests.
     pub transport: Transport,
@@ -56,6 +57,15 @@ pub struct ClientOptions {
     pub log: Option<LogSink>,
 }
 
+setters!(ClientOptions {
+    transport,
+    models: Models,
+    short_windows: bool,
+    private_pictures: bool,
+    new_key,
+    log,
+});
+
 impl ClientOptions {
     /// Makes options with the built-in tables. Models must read as many tokens as an agent needs.
     #[must_use]
@@ -68,6 +78,20 @@ impl ClientOptions {
             new_key: None,
             log: None,
         }
+    }
+
+    /// Sets [`new_key`](field@Self::new_key).
+    #[must_use]
+    pub fn new_key(mut self, new_key: KeySource) -> Self {
+        self.new_key = Some(new_key);
+        self
+    }
+
+    /// Sets [`log`](field@Self::log).
+    #[must_use]
+    pub fn log(mut self, log: LogSink) -> Self {
+        self.log = Some(log);
+        self
     }
 }
 

@@ -21,6 +21,7 @@ pub struct Models {
 
 /// What a table contains about one model. Prices are for one token, in the table's currency.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Known {
     /// The most tokens that the model reads.
     pub input_tokens_max: Option<u64>,
@@ -50,6 +51,7 @@ pub struct Known {
 
 /// The prices of a model's tokens, each for one token, in a table's currency.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Price {
     /// The prices for a short prompt.
     pub base: Rates,
@@ -59,6 +61,7 @@ pub struct Price {
 
 /// The price of one token, by its use.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Rates {
     /// A token that is read.
     pub input: f64,

@@ -78,6 +78,7 @@ pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A tool as the model sees it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ToolSchema {
     /// The name that the model uses in calls.
     pub name: Text,
@@ -87,8 +88,17 @@ pub struct ToolSchema {
     pub parameters: Json,
 }
 
+impl ToolSchema {
+    /// Describes a tool by its name, what it does, and the JSON schema of its arguments.
+    #[must_use]
+    pub fn new(name: impl Into<Text>, description: impl Into<Text>, parameters: Json) -> Self {
+        Self { name: name.into(), description: description.into(), parameters }
+    }
+}
+
 /// A request to a model.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Request {
     /// The messages so far, the system prompt first.
     pub messages: Vec<Message>,
@@ -100,6 +110,8 @@ pub struct Request {
     /// The conversation that the request belongs to, for the records of a proxy.
     pub session: Option<Text>,
 }
+
+setters!(Request { messages, tools: Vec<ToolSchema>, cache_key?: Text, session?: Text });
 
 /// A piece of a reply that is streamed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +125,7 @@ pub enum Delta {
 }
 
 /// The parameters of one call, in addition to its request.
+#[non_exhaustive]
 pub struct Call<'a> {
     /// Cancels the call, which then returns [`LlmError::Cancelled`].
     pub cancel: &'a CancellationToken,
@@ -134,10 +147,18 @@ impl<'a> Call<'a> {
     pub fn new(cancel: &'a CancellationToken) -> Self {
         Self { cancel, on_delta: None }
     }
+
+    /// Sets [`on_delta`](field@Self::on_delta).
+    #[must_use]
+    pub fn on_delta(mut self, on_delta: &'a (dyn Fn(Delta) + Send + Sync)) -> Self {
+        self.on_delta = Some(on_delta);
+        self
+    }
 }
 
 /// The reply of a model.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Reply {
     /// The provider's id of the reply; never empty.
     pub id: Text,
@@ -149,6 +170,16 @@ pub struct Reply {
     pub cost: Option<f64>,
     /// The time from the request to the complete reply.
     pub latency: Duration,
+}
+
+impl Reply {
+    /// Makes a reply from the provider's id of it and its message: without tokens, a cost and a latency.
+    #[must_use]
+    pub fn new(id: impl Into<Text>, message: Message) -> Self {
+        let id = id.into();
+        let usage = TokenUsage { response_id: id.to_string(), ..TokenUsage::default() };
+        Self { id, message, usage, cost: None, latency: Duration::ZERO }
+    }
 }
 
 /// A language model. It is implemented by the client of a provider, and by scripts in tests.

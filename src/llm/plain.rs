@@ -9,6 +9,7 @@ use super::Transport;
 
 /// An HTTP request.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Plain {
     /// The address: `http` or `https`.
     pub url: String,
@@ -21,6 +22,8 @@ pub struct Plain {
     /// The maximum length of the answer, in bytes.
     pub bytes_max: usize,
 }
+
+setters!(Plain { url, headers: Vec<(String, String)>, body, patience: Duration, bytes_max: usize });
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -47,6 +47,7 @@ pub enum Keys<'c> {
 
 /// A profile without its secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Summary {
     /// Its name.
     pub name: String,

@@ -148,6 +148,7 @@ model! {
         /// Whether a subscription pays for the calls.
         is_subscription: bool = false,
     }
+    new by hand
 }
 
 /// Headers by name. Their debug print hides the values, because these are often keys.

@@ -7,6 +7,7 @@ use crate::event::{Content, Message, MessageToolCall, Role, Thinking};
 
 /// What the model and its provider support. All flags are off by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct ChatFlags {
     /// Marks where a prompt may be cached: after the system prompt and after the last turn of the user or a tool.
     pub caching: bool,
@@ -21,6 +22,15 @@ pub struct ChatFlags {
     /// Sends long tool answers whole. Otherwise their middle is cut out, as in the reference.
     pub whole: bool,
 }
+
+setters!(ChatFlags {
+    caching: bool,
+    vision: bool,
+    tool_calling: bool,
+    strings: bool,
+    reasoning: bool,
+    whole: bool,
+});
 
 /// Why messages cannot be sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,6 +7,7 @@ use crate::event::{Content, Message, MessageToolCall, ReasoningItem, Role};
 
 /// The content of a Responses request: the instructions and the input items.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct ResponsesInput {
     /// The texts of the system messages. `None` if they have no text.
     pub instructions: Option<String>,

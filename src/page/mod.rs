@@ -66,6 +66,7 @@ struct Packed {
 
 /// A file in a form that can be sent.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Form {
     /// The content type, as in the HTTP header.
     pub content_type: &'static str,

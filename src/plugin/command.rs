@@ -11,6 +11,7 @@ use crate::skill::{Skill, Trigger};
 
 /// One command.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Command {
     /// The name: that of its file without the extension.
     pub name: String,

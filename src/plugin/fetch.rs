@@ -28,6 +28,7 @@ const OUTPUT_BYTES_MAX: usize = 16 << 10;
 
 /// Fetches plugins.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Fetcher {
     /// The cache for commits of repositories. Without it, repositories cannot be fetched.
     pub cache: Option<PathBuf>,
@@ -38,6 +39,8 @@ pub struct Fetcher {
     /// Whether git uses the user's own settings, which include credential helpers.
     pub settings: GitSettings,
 }
+
+setters!(Fetcher { cache?: PathBuf, home?: PathBuf, patience: Duration, settings: GitSettings });
 
 /// The settings that git uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

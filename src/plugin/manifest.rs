@@ -15,6 +15,7 @@ pub(super) const FILE: &str = "plugin.json";
 
 /// What a plugin declares about itself.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Manifest {
     /// The name: not empty, without control characters, at most [`NAME_BYTES_MAX`] bytes.
     pub name: String,
@@ -32,6 +33,7 @@ pub struct Manifest {
 
 /// The author of a plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Author {
     /// The name.
     pub name: String,

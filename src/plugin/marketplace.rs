@@ -42,6 +42,7 @@ pub struct PluginEntry {
 
 /// A skill of a marketplace.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SkillEntry {
     /// The name.
     pub name: String,
@@ -231,6 +232,12 @@ fn names_this_machine(source: &PluginSource) -> bool {
 }
 
 impl SkillEntry {
+    /// Makes an entry without a description.
+    #[must_use]
+    pub fn new(name: impl Into<String>, source: impl Into<String>) -> Self {
+        Self { name: name.into(), description: None, source: source.into() }
+    }
+
     /// Returns the source, if it is a folder at GitHub: `https://github.com/owner/repo/tree/branch/path`.
     #[must_use]
     pub fn repository(&self) -> Option<PluginSource> {

@@ -19,6 +19,7 @@ const REGISTERED: &str = "registered_marketplaces";
 
 /// A marketplace that an agent's settings register.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Registration {
     /// The name under which it is registered.
     pub name: String,
@@ -27,6 +28,16 @@ pub struct Registration {
     /// Which of its plugins and skills every conversation has.
     pub auto_load: AutoLoad,
 }
+
+impl Registration {
+    /// Registers a source under a name. Nothing of it is loaded by itself.
+    #[must_use]
+    pub fn new(name: impl Into<String>, source: PluginSource) -> Self {
+        Self { name: name.into(), source, auto_load: AutoLoad::Nothing }
+    }
+}
+
+setters!(Registration { name, source, auto_load: AutoLoad });
 
 /// Which plugins and skills of a marketplace every conversation has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

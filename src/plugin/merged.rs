@@ -7,6 +7,7 @@ use crate::skill::Skill;
 
 /// The skills, servers, hooks and agents of several plugins, in the order in which the plugins were added.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Merged {
     /// Skills. A later one replaces an earlier one of the same name, at the same index.
     pub skills: Vec<Skill>,

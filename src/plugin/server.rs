@@ -30,6 +30,7 @@ const KNOWN: &[&str] = &[
 
 /// A server of a plugin.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Server {
     /// The name.
     pub name: String,

@@ -11,6 +11,7 @@ use crate::secret::{REFERENCE, bare, without_credentials};
 
 /// The source of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct PluginSource {
     /// `github:owner/repo[/path]`, the URL of a repository, or the path of a folder.
     pub source: String,
@@ -19,6 +20,8 @@ pub struct PluginSource {
     /// The plugin's folder within the repository: relative, without `..`.
     pub repo_path: Option<String>,
 }
+
+setters!(PluginSource { source, reference?: String, repo_path?: String });
 
 /// The kind of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,6 +15,7 @@ pub enum Proof {
 
 /// One kind of secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Pattern {
     /// The name of the kind in reports.
     pub kind: &'static str,

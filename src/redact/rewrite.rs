@@ -44,6 +44,7 @@ pub enum Form {
 
 /// A place of a match.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Spot {
     /// The path: `observation.content[0].text`; "" for the text itself. Names that hold a secret are masked.
     pub path: String,
@@ -68,6 +69,7 @@ impl fmt::Debug for Spot {
 
 /// The result of a rewrite.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Rewritten {
     /// The new text. `None` if nothing changes.
     pub text: Option<String>,

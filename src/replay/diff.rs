@@ -11,6 +11,7 @@ use crate::ids::Sequence;
 
 /// An event in a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Mark {
     /// The sequence in its conversation.
     pub sequence: u64,

@@ -20,6 +20,7 @@ const PAGE_BYTES: usize = 4 << 20;
 
 /// One event, and the state of the conversation right after it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Step {
     /// The place in the log.
     pub sequence: Sequence,

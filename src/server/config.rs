@@ -15,6 +15,7 @@ pub const IDLE_MAX: Duration = Duration::from_secs(20 * 60);
 
 /// The configuration of a server.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Config {
     /// The session keys. A client with one of them may do everything. If empty, every client may.
     pub session_keys: Vec<String>,
@@ -59,6 +60,27 @@ pub struct Config {
     /// Which plugins conversations have without a request for them.
     pub ambient_plugins: AmbientPlugins,
 }
+
+setters!(Config {
+    session_keys: Vec<String>,
+    origins: Vec<String>,
+    hosts: Vec<String>,
+    conversations_dir: PathBuf,
+    worktrees_dir?: PathBuf,
+    cipher?: Cipher,
+    runs_max: usize,
+    workspace_dir?: PathBuf,
+    settings_dir: PathBuf,
+    webhooks: Vec<WebhookSpec>,
+    telemetry?: String,
+    lookup_origins: Vec<String>,
+    idle_max?: Duration,
+    runtime_idle_timeout?: Duration,
+    home_dir?: PathBuf,
+    person_dir?: PathBuf,
+    public_extensions_dir?: PathBuf,
+    ambient_plugins: AmbientPlugins,
+});
 
 impl Config {
     /// Returns the folder of the named settings of models.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 /// The settings of a webhook: an address that events are sent to.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct WebhookSpec {
     /// The address. `/events/{id}` or `/conversations` is appended to it.
     pub base_url: String,
@@ -26,6 +27,18 @@ pub struct WebhookSpec {
     /// The maximum number of bytes that wait for one conversation.
     pub queue_bytes_max: usize,
 }
+
+setters!(WebhookSpec {
+    base_url,
+    headers: Vec<(String, String)>,
+    events_max: usize,
+    flush_delay: Duration,
+    retries: u32,
+    retry_delay: Duration,
+    queue_events_max: usize,
+    batch_bytes_max: usize,
+    queue_bytes_max: usize,
+});
 
 /// Why a list of webhooks was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -20,6 +20,7 @@ const DEPTH_MAX: usize = 16;
 
 /// The skills of one or more folders.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Folder {
     /// The skills. [`Folder::take_all`] keeps the first skill of each name.
     pub skills: Vec<Skill>,

@@ -7,6 +7,7 @@ use yaml_rust2::scanner::TScalarStyle;
 
 /// A Markdown file: its front matter and its text.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Front {
     /// The members of the front matter, as JSON.
     pub members: Map<String, Value>,

@@ -49,6 +49,7 @@ pub enum Trigger {
 
 /// One skill.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Skill {
     /// Its name, which is unique within a conversation.
     pub name: String,

@@ -36,6 +36,7 @@ pub struct Called {
 
 /// The skills of one conversation.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Shelf {
     /// The skills, in the order in which they are listed.
     pub skills: Vec<Skill>,

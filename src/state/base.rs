@@ -77,6 +77,7 @@ const PLAIN: char = '=';
 
 /// One field's new value.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FieldChange {
     /// The member's name, followed by [`EXTENDED`] if the change extends the member.
     pub field: String,

@@ -11,6 +11,7 @@ use crate::event::{Event, Text};
 
 /// Tokens and cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Usage {
     /// Tokens sent, usually including those read from a cache.
     pub prompt_tokens: u64,
@@ -26,6 +27,7 @@ pub struct Usage {
 
 /// The cost that is known right after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Spent {
     /// The total so far. `None` if it is unknown.
     pub total: Option<Usage>,

@@ -11,6 +11,7 @@ use crate::json::Raw;
 
 /// Tokens of one call, or of several.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
 pub struct TokenUsage {
     /// The model.
     pub model: String,
@@ -94,6 +95,7 @@ impl Default for Metrics {
 
 /// The cost of every use, in the order in which the uses began.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Stats {
     /// The uses: `agent`, `condenser`, ...
     pub usage_to_metrics: Vec<(String, Metrics)>,

@@ -7,6 +7,7 @@ use super::metrics::{Cost, Metrics, ResponseLatency, Stats, TokenUsage};
 
 /// One answered call of a model.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ModelCall {
     /// The use that it belongs to: `agent`, `condenser`, ...
     pub usage_id: String,

@@ -47,6 +47,7 @@ pub enum Durability {
 
 /// The user, the host and the program that use a store. The administrative log records them with each act.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Actor {
     /// The user's name in the operating system. `None` if it is not known.
     pub user: Option<String>,
@@ -55,6 +56,8 @@ pub struct Actor {
     /// The program and its version.
     pub program: String,
 }
+
+setters!(Actor { user?: String, host?: String, program: String });
 
 /// This library, without a user and a host.
 impl Default for Actor {
@@ -68,11 +71,12 @@ impl Default for Actor {
 /// ```
 /// use annals::{Options, Store};
 ///
-/// let options = Options { pool_size: 2, ..Options::default() };
+/// let options = Options::default().pool_size(2);
 /// let store = Store::in_memory(&options)?;
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Options {
     /// The failures that an acknowledged append survives. Default [`Durability::Full`].
     pub durability: Durability,
@@ -99,6 +103,18 @@ pub struct Options {
     /// The host's own projections: tables that change in the transaction of each append. Default: none.
     pub own_projections: OwnProjections,
 }
+
+setters!(Options {
+    durability: Durability,
+    pool_size: u32,
+    busy_timeout: Duration,
+    read_only: bool,
+    create: bool,
+    follow_projections: bool,
+    write_log_bytes_max: u64,
+    actor: Actor,
+    own_kinds: OwnKinds,
+});
 
 impl Default for Options {
     fn default() -> Self {

@@ -133,6 +133,7 @@ impl Secrets for NoSecrets {
 
 /// The environment of a call.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Context {
     /// The workspace's folder, absolute.
     pub working_dir: PathBuf,
@@ -143,6 +144,17 @@ pub struct Context {
     /// Cancels the call: the tool stops its work and returns [`ToolError::Cancelled`].
     pub cancel: CancellationToken,
 }
+
+impl Context {
+    /// Makes the environment of a call in a workspace: without a folder for files, without secrets, not cancelled.
+    #[must_use]
+    pub fn new(working_dir: impl Into<PathBuf>) -> Self {
+        let (secrets, cancel) = (Arc::new(NoSecrets), CancellationToken::new());
+        Self { working_dir: working_dir.into(), keep_dir: None, secrets, cancel }
+    }
+}
+
+setters!(Context { working_dir, keep_dir?: PathBuf, secrets: Arc<dyn Secrets>, cancel: CancellationToken });
 
 /// A tool of an agent. Each value belongs to one conversation and may hold its shell or connection.
 pub trait Tool: Send + Sync {

@@ -12,12 +12,15 @@ use crate::llm::ToolSchema;
 
 /// One entry of an agent's `tools`: the name of a tool and its parameters.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Spec {
     /// The name of a tool, such as `terminal`, or of a set of tools.
     pub name: Text,
     /// The parameters: a JSON object.
     pub params: Json,
 }
+
+setters!(Spec { name, params: Json });
 
 impl Spec {
     /// Makes an entry without parameters.
@@ -46,12 +49,23 @@ impl Spec {
 
 /// The environment for which tools are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Making {
     /// The workspace's folder, absolute.
     pub working_dir: PathBuf,
     /// Whether the agent's model can see pictures.
     pub has_vision: bool,
 }
+
+impl Making {
+    /// Makes the environment of a workspace. The agent's model sees no pictures.
+    #[must_use]
+    pub fn new(working_dir: impl Into<PathBuf>) -> Self {
+        Self { working_dir: working_dir.into(), has_vision: false }
+    }
+}
+
+setters!(Making { working_dir, has_vision: bool });
 
 /// Makes the tools of one name. These are several if it is the name of a set.
 pub type Maker = Arc<dyn Fn(&Spec, &Making) -> Result<Vec<Arc<dyn Tool>>, RegistryError> + Send + Sync>;

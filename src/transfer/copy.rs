@@ -21,12 +21,15 @@ const FINDINGS_MAX: usize = 5;
 
 /// The options of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct CopyOptions {
     /// Whether to copy a conversation under another id if the target has a different one under its id.
     pub rename: bool,
     /// Whether to only report what would be done.
     pub dry_run: bool,
 }
+
+setters!(CopyOptions { rename: bool, dry_run: bool });
 
 /// The result for a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +74,7 @@ impl CopyStatus {
 
 /// The report of one conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CopyReport {
     /// Its id in the source.
     pub id: ConversationId,

@@ -103,6 +103,7 @@ impl SourceFormat {
 
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Discovery {
     /// The conversations. A sub-agent's conversation always comes after its parent.
     pub found: Vec<Found>,

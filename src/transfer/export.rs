@@ -43,6 +43,7 @@ pub enum ExportStatus {
 
 /// One exported conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ExportReport {
     /// The conversation.
     pub id: ConversationId,

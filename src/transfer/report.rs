@@ -12,6 +12,7 @@ pub type OnProgress<'p> = &'p mut dyn FnMut(ImportProgress<'_>);
 
 /// The options of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct ImportOptions {
     /// Give the conversation this id instead of its own. For the import of a single conversation.
     pub id: Option<ConversationId>,
@@ -22,6 +23,13 @@ pub struct ImportOptions {
     /// Import only this format, and read a file that is named directly as this format. `None` detects the format.
     pub format: Option<SourceFormat>,
 }
+
+setters!(ImportOptions {
+    id?: ConversationId,
+    accept_changed_files: bool,
+    accept_erased: bool,
+    format?: SourceFormat,
+});
 
 /// The result of importing one conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +65,7 @@ impl ImportStatus {
 
 /// The report on one conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ImportReport {
     /// Its id in this store. `None` if its import failed.
     pub id: Option<ConversationId>,

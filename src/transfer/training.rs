@@ -17,12 +17,15 @@ use crate::view::View;
 
 /// Options for the contents of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct TrainingOptions {
     /// Take only what the model saw last: no forgotten events, but their summaries. Otherwise everything is taken.
     pub view: bool,
     /// Include what the model thought, as `reasoning_content`.
     pub reasoning: bool,
 }
+
+setters!(TrainingOptions { view: bool, reasoning: bool });
 
 /// One branch of a conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,6 +75,7 @@ impl TrainingRow {
 
 /// The number of branches of a conversation that became rows, and of those that did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct TrainingCount {
     /// The number of rows.
     pub rows: u64,

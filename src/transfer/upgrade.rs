@@ -17,6 +17,7 @@ const ASIDE: &str = "set-aside/";
 
 /// The upgrade steps that were applied, and what was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct UpgradeReport {
     /// The number of events that needed no change.
     pub current: u64,

@@ -10,6 +10,7 @@ use crate::event::Event;
 
 /// A condenser's settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Condenser {
     /// The most entries of a view. If there are more, half of this number stay. At least 1.
     pub max_size: usize,
@@ -25,6 +26,15 @@ pub struct Condenser {
     /// before. More than 0 and less than 1.
     pub reset_scaling: f64,
 }
+
+setters!(Condenser {
+    max_size: usize,
+    max_tokens?: u64,
+    keep_first: usize,
+    minimum_progress: f64,
+    reset_attempts: u32,
+    reset_scaling: f64,
+});
 
 /// Why the settings of a condenser were rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +61,7 @@ pub enum CondenserError {
 
 /// Counts the tokens of a view, for a condenser that limits them.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Tokens<'c> {
     /// The most tokens that the agent's model accepts, if that is known.
     pub model_limit: Option<u64>,
@@ -58,8 +69,19 @@ pub struct Tokens<'c> {
     pub count: &'c dyn Fn(usize) -> u64,
 }
 
+impl<'c> Tokens<'c> {
+    /// Counts with this function, for a model whose limit is not known.
+    #[must_use]
+    pub fn new(count: &'c dyn Fn(usize) -> u64) -> Self {
+        Self { model_limit: None, count }
+    }
+}
+
+setters!(Tokens<'c> { model_limit?: u64, count });
+
 /// The reasons for a condensation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Reasons {
     /// An event requests it.
     pub request: bool,

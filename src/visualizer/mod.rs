@@ -15,7 +15,7 @@
 //!     "llm_message":{"role":"user","content":[{"type":"text","text":"Run the tests"}]}}"#;
 //! let event = upcast::read(payload, &Given::default())?.event;
 //! let spent = Ledger::new().apply(&event);
-//! let options = Options { width: Some(40), ..Options::default() };
+//! let options = Options::default().width(40);
 //! let drawing = draw(&event, &spent, &options).expect("user messages are not skipped");
 //! let rows: Vec<String> = drawing.rows(options.width, "#0").iter().map(|row| row.plain()).collect();
 //! assert_eq!(rows, ["── Message from User ───────────── #0 ──", "  Run the tests"]);
@@ -51,6 +51,7 @@ const INDENT: usize = 2;
 
 /// Options for drawings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Options {
     /// The most columns of a row. `None` if lines are not to be wrapped.
     pub width: Option<usize>,
@@ -59,6 +60,8 @@ pub struct Options {
     /// Leave out the messages of the person, who knows them already.
     pub skip_user_messages: bool,
 }
+
+setters!(Options { width?: usize, lines_max: usize, skip_user_messages: bool });
 
 impl Default for Options {
     /// 80 columns, 20 lines per text, all messages.
@@ -78,6 +81,7 @@ pub enum Form {
 
 /// The drawing of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Drawing {
     /// What the event is: `Agent Action`.
     pub title: String,

@@ -46,6 +46,7 @@ impl Colour {
 
 /// How a piece of text looks; the default is plain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Style {
     /// Its colour. `None` for the colour of the text around it.
     pub colour: Option<Colour>,
@@ -88,6 +89,7 @@ impl From<Colour> for Style {
 
 /// A piece of text in one style. It has no control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Span {
     /// The text.
     pub text: String,
@@ -97,6 +99,7 @@ pub struct Span {
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Line {
     /// Its pieces, from the left.
     pub spans: Vec<Span>,

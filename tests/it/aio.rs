@@ -128,7 +128,7 @@ fn a_thousand_followers_wait_without_threads_and_all_get_the_event() {
         return;
     };
     runtime(512).block_on(async {
-        let options = Options { pool_size: 1, ..Options::default() };
+        let options = Options::default().pool_size(1);
         let store = aio::Store::open_with(role.database, options).await.unwrap();
         let talk = conversation("talk");
         append(&store, &talk, "first").await;
@@ -249,7 +249,7 @@ fn appends_are_committed_even_if_every_blocking_thread_waits_for_one() {
 #[test]
 fn all_handles_of_a_store_share_its_bound() {
     let scratch = Scratch::new();
-    let options = Options { pool_size: 1, ..Options::default() };
+    let options = Options::default().pool_size(1);
     let store = annals::Store::open_with(scratch.database(), &options).unwrap();
     let (one, other) = (aio::Store::from(store.clone()), aio::Store::from(store));
     runtime(2).block_on(async {

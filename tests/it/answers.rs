@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use annals::event::{ErrorClassification, Unfamiliar, decode};
 use annals::ids::EventId;
 use annals::state::State;
-use annals::store::{Leaf, SqlAnswer, SqlLimits, SqlQuery, SqlValue};
+use annals::store::{Leaf, SqlAnswer, SqlQuery, SqlValue};
 use annals::transfer::Importer;
 use annals::{Expected, Store};
 use serde_json::{Value, json};
@@ -14,9 +14,7 @@ use crate::support::events::{command, event, pause_after, printed, tool_call, us
 use crate::support::{Scratch, conversation, folder};
 
 fn ask(store: &Store, sql: &str, parameters: &[(String, SqlValue)]) -> SqlAnswer {
-    store
-        .query(&SqlQuery { sql, parameters, limits: SqlLimits::default() })
-        .unwrap_or_else(|error| panic!("{sql}: {error}"))
+    store.query(&SqlQuery::new(sql).parameters(parameters)).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
 fn rows(store: &Store, sql: &str) -> Vec<Vec<SqlValue>> {

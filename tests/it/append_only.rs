@@ -86,7 +86,7 @@ fn another_program_cannot_rewrite_the_history_of_a_base_state() {
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[user_message("a", "one")]).unwrap();
     let fields = vec![FieldChange::set("max_iterations", "7").unwrap()];
-    store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
+    store.save_base_state(&talk, BaseStateChange::new(fields)).unwrap();
     let read = "SELECT * FROM base_state_change";
     let db = connect(&scratch, false);
     let before = rows(&db, read);

@@ -13,7 +13,7 @@ use crate::support::events::{command, printed, user_message};
 use crate::support::folder::{self, Tree};
 use crate::support::planted::{self, BEGINNING, CANARY, count_bytes, found, plant};
 use crate::support::projected::{assert_same_rows, dump};
-use crate::support::{Scratch, all_events, assert_sound, conversation, number, rows};
+use crate::support::{Scratch, all_events, altered, assert_sound, conversation, number, rows};
 
 const GOLDENS: [&str; 3] = ["conversations", "corrupt", "legacy"];
 
@@ -61,8 +61,8 @@ fn view(store: &Store, name: &str) -> String {
         view.columns.iter().copied().filter(|name| !["archived_at", "is_archived"].contains(name)).collect();
     let columns = columns.join(", ");
     let sql = format!("SELECT {columns} FROM {name} ORDER BY {columns}");
-    let limits = SqlLimits { rows_max: 1_000_000, ..SqlLimits::default() };
-    let answer = store.query(&SqlQuery { sql: &sql, parameters: &[], limits });
+    let limits = SqlLimits::default().rows_max(1_000_000);
+    let answer = store.query(&SqlQuery::new(&sql).limits(limits));
     let answer = answer.unwrap_or_else(|error| panic!("{name}: {error:?}"));
     assert_eq!(answer.truncated, None);
     format!("{:#?}", answer.rows)
@@ -90,7 +90,7 @@ fn answers(store: &Store, ids: &[ConversationId]) -> BTreeMap<String, String> {
         put("calls", format!("{:#?}", store.tool_calls(id, Sequence(0), 10_000).unwrap()));
         put("usage", format!("{:#?}", store.usage(Some(id)).unwrap()));
         let row = store.conversation(id).unwrap();
-        put("row", format!("{:#?}", annals::store::Conversation { archived_at: None, ..row }));
+        put("row", format!("{:#?}", altered!(row, { archived_at: None })));
         let first = all_events(store, id).into_iter().next().map(|event| event.id);
         put("event", format!("{:#?}", first.map(|first| store.event(id, &first).unwrap())));
         let replay = Moment::new(store, id, Point::End);
@@ -354,7 +354,7 @@ fn damage_to_an_archive_is_found_and_reported() {
         assert!(findings.iter().any(|finding| finding.what.contains(expected)), "{damage}: {findings:#?}");
         if expected == "cannot be decompressed" {
             let sql = "SELECT payload FROM events WHERE position = 2";
-            let query = SqlQuery { sql, parameters: &[], limits: SqlLimits::default() };
+            let query = SqlQuery::new(sql);
             let error = store.query(&query).unwrap_err();
             assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
         }
@@ -373,7 +373,7 @@ fn no_query_can_decompress_by_itself() {
         "SELECT * FROM temp.events",
         "SELECT * FROM sqlite_temp_schema",
     ] {
-        let query = SqlQuery { sql, parameters: &[], limits: SqlLimits::default() };
+        let query = SqlQuery::new(sql);
         let error = store.query(&query).map(|answer| answer.rows.len()).unwrap_err();
         assert!(matches!(error, Error::QueryRefused { .. }), "{sql}: {error:?}");
     }

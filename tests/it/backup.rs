@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use annals::store::BackupReport;
 use annals::transfer::Importer;
-use annals::{Error, Expected, Options, Position, Store};
+use annals::{Error, Expected, Position, Store};
 
 use crate::support::events::user_message;
 use crate::support::{
-    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, folder, without_projector,
+    Scratch, all_events, altered, assert_error, assert_sound, conversation, event_ids, folder,
+    without_projector,
 };
 
 fn import(store: &Store, golden: &str) {
@@ -40,14 +40,14 @@ fn a_backup_is_the_same_store_in_one_file() {
         let statistics = store.statistics().unwrap();
         assert_eq!(
             report,
-            BackupReport {
+            altered!(report, {
                 last_position: store.last_position().unwrap(),
                 conversations: statistics.conversations,
                 events: statistics.events,
                 bytes: fs::metadata(&to).unwrap().len(),
-            }
+            })
         );
-        let copy = Store::open_with(&to, &Options { read_only: true, ..without_projector() }).unwrap();
+        let copy = Store::open_with(&to, &without_projector().read_only(true)).unwrap();
         let list = |store: &Store| {
             store.conversations(&Default::default(), Default::default(), None, 100).unwrap().conversations
         };
@@ -95,7 +95,7 @@ fn a_backup_while_others_write_is_one_moment_of_the_store() {
         while !writer.is_finished() {
             let to = scratch.path(&format!("{number}.db"));
             let report = store.backup().to_new_file(&to).unwrap();
-            let copy = Store::open_with(&to, &Options { read_only: true, ..without_projector() }).unwrap();
+            let copy = Store::open_with(&to, &without_projector().read_only(true)).unwrap();
             assert_eq!(report.events % 2, 1, "a batch is only partly in the backup");
             assert_eq!(event_ids(&copy, &talk).len() as u64, report.events);
             assert_eq!(report.last_position, Position(report.events));

@@ -1,6 +1,6 @@
 //! Branches in SQL: the views find the same branches as [`Tree`].
 
-use annals::store::{SqlLimits, SqlQuery, SqlValue};
+use annals::store::{SqlQuery, SqlValue};
 use annals::tree::Tree;
 use annals::{Expected, NewEvent};
 use rusqlite::types::Value;
@@ -61,7 +61,7 @@ fn the_branch_of_any_event_equals_the_path_in_the_tree() {
     }
     // All conversations at once, through the guarded query.
     let sql = "SELECT conversation_id, count(*) FROM active_branches GROUP BY 1 ORDER BY 1";
-    let answer = store.query(&SqlQuery { sql, parameters: &[], limits: SqlLimits::default() }).unwrap();
+    let answer = store.query(&SqlQuery::new(sql)).unwrap();
     assert_eq!((answer.rows, answer.truncated), (lengths, None));
 }
 

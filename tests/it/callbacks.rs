@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use annals::store::{Append, Appended, Lead};
-use annals::{ConversationId, Error, Expected, NewEvent, Options, Store};
+use annals::{ConversationId, Error, Expected, NewEvent, Store};
 
 use crate::support::events::{pause, user_message};
 use crate::support::{Scratch, assert_sound, conversation, event_ids, without_projector};
@@ -13,7 +13,7 @@ use crate::support::{Scratch, assert_sound, conversation, event_ids, without_pro
 const BEHIND: usize = 700;
 
 fn append_of(event: NewEvent) -> Append {
-    Append { expected: Expected::Any, events: vec![event], base_state: None, leaf: None }
+    Append::new(Expected::Any, vec![event])
 }
 
 fn on_a_thread(lead: Lead) {
@@ -38,7 +38,7 @@ fn take_the_lead(store: &Store, talk: &ConversationId, first: impl FnOnce(Answer
 fn stores() -> [(Option<Scratch>, Store); 2] {
     let scratch = Scratch::new();
     // A rebuild reports progress while it holds the lock. With the short timeout an append from there fails soon.
-    let options = Options { busy_timeout: Duration::from_millis(50), ..without_projector() };
+    let options = without_projector().busy_timeout(Duration::from_millis(50));
     let in_file = Store::open_with(scratch.database(), &options).unwrap();
     [(Some(scratch), in_file), (None, Store::in_memory(&options).unwrap())]
 }

@@ -71,8 +71,7 @@ fn a_failed_request_fails_no_other_request() {
     let store = scratch.open();
     let talk = conversation("talk");
     store.append(&talk, Expected::Empty, &[user_message("known", "first")]).unwrap();
-    let stale =
-        BaseStateChange { expected: Some(Version(99)), fields: vec![FieldChange::set("a", "1").unwrap()] };
+    let stale = BaseStateChange::new(vec![FieldChange::set("a", "1").unwrap()]).expected(Version(99));
     let appended = at_once(48, |thread| {
         let mut own = Vec::new();
         for number in 0..6 {
@@ -86,12 +85,8 @@ fn a_failed_request_fails_no_other_request() {
                     assert!(matches!(error, Error::DuplicateEvent { .. }), "{error}");
                 }
                 1 => {
-                    let mut append = annals::store::Append {
-                        expected: Expected::Any,
-                        events: batch.to_vec(),
-                        base_state: Some(stale.clone()),
-                        leaf: None,
-                    };
+                    let mut append =
+                        annals::store::Append::new(Expected::Any, batch.to_vec()).base_state(stale.clone());
                     let error = store.append_all(&talk, append.clone()).unwrap_err();
                     assert!(matches!(error, Error::VersionConflict { .. }), "{error}");
                     append.base_state = None;
@@ -147,8 +142,7 @@ fn one_of_many_changes_of_the_same_base_state_version_succeeds() {
         for number in 0..20 {
             let seen = store.base_state(&talk).unwrap().map_or(Version(0), |state| state.version);
             let field = FieldChange::set("by", format!(r#""{thread}-{number}""#)).unwrap();
-            match store.save_base_state(&talk, BaseStateChange { expected: Some(seen), fields: vec![field] })
-            {
+            match store.save_base_state(&talk, BaseStateChange::new(vec![field]).expected(seen)) {
                 Ok(version) => {
                     assert_eq!(version, Version(seen.0 + 1));
                     saved += 1;

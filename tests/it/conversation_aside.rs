@@ -123,7 +123,7 @@ async fn a_fork_keeps_what_its_agent_needs_to_run() {
         .unwrap();
     source.send_message("Go").await.unwrap();
     assert_eq!(source.run().await.unwrap(), WaitingForConfirmation);
-    let options = ForkOptions { metrics: ForkMetrics::Keep, ..ForkOptions::default() };
+    let options = ForkOptions::default().metrics(ForkMetrics::Keep);
     let fork = source.fork(options).await.unwrap();
     assert_eq!(fork.status(), WaitingForConfirmation, "the fork executes no action without consent");
     assert_eq!(events(&stage.host, fork.id()), stage.events());
@@ -144,9 +144,9 @@ async fn a_fork_keeps_what_its_agent_needs_to_run() {
     assert_eq!(source.run().await.unwrap(), WaitingForConfirmation);
     assert_eq!(source.snapshot().event_count, 7);
     assert_eq!(fork.snapshot().event_count, 5);
-    let unknown = ForkOptions { from_event: Some(EventId::mint()), ..ForkOptions::default() };
+    let unknown = ForkOptions::default().from_event(EventId::mint());
     assert!(matches!(source.fork(unknown).await, Err(ConversationError::UnknownEvent { .. })));
-    let taken = ForkOptions { id: Some(fork.id().clone()), ..ForkOptions::default() };
+    let taken = ForkOptions::default().id(fork.id().clone());
     let error = source.fork(taken).await.unwrap_err();
     assert!(matches!(error, ConversationError::Store(annals::Error::ConversationExists { .. })), "{error}");
 }

@@ -183,11 +183,9 @@ async fn a_conversation_goes_on_with_the_commits_it_began_with() {
     git(&repo, &["commit", "--quiet", "-m", "one"]);
     let first = git(&repo, &["rev-parse", "HEAD"]);
     // The folder's name is given as a secret.
-    let wanted = PluginSource {
-        source: format!("file://{}/${{PLACE}}", desk.path("")),
-        reference: Some("main".to_owned()),
-        repo_path: Some("p".to_owned()),
-    };
+    let wanted = PluginSource::new(format!("file://{}/${{PLACE}}", desk.path("")))
+        .reference("main".to_owned())
+        .repo_path("p".to_owned());
     let builder = || desk.builder().secret("PLACE", Source::given("repo"));
     let conversation = builder().plugins([wanted.clone()]).open().await.unwrap();
     conversation.send_message("Go.").await.unwrap();

@@ -272,8 +272,8 @@ async fn calls_after_finish_are_answered_and_never_executed() {
 
 #[tokio::test]
 async fn an_empty_reply_is_nudged_and_three_make_the_run_stuck() {
-    let thought =
-        Message { reasoning_content: Some("hm".into()), ..Message::new(Role::Assistant, Vec::new()) };
+    let mut thought = Message::new(Role::Assistant, Vec::new());
+    thought.reasoning_content = Some("hm".into());
     let stage = Stage::new([Line::text(" "), Line::message(thought), Line::text("")]);
     let conversation = stage.open().await;
     conversation.send_message("Go").await.unwrap();
@@ -317,10 +317,10 @@ async fn a_run_stops_at_its_maximum_of_iterations() {
         ("MaxIterationsReached", "Agent reached maximum iterations limit (2).")
     );
     // The next run has the same limit again, or the limit in its options.
-    let options = RunOptions { max_iterations: Some(1), ..RunOptions::default() };
+    let options = RunOptions::default().max_iterations(1);
     assert_eq!(conversation.run_with(options).await.unwrap(), Error);
     assert_eq!(stage.model.requests().len(), 3);
-    let none = RunOptions { max_iterations: Some(0), ..RunOptions::default() };
+    let none = RunOptions::default().max_iterations(0);
     assert!(matches!(conversation.run_with(none).await, Err(ConversationError::Limit { .. })));
 }
 
@@ -403,10 +403,9 @@ async fn a_model_without_vision_is_not_sent_images() {
     stage.model = stage.model.clone().blind().named("blind/model");
     let conversation = stage.open().await;
     let picture = annals::event::ImageContent::new(vec!["data:image/png;base64,AA==".into()]);
-    let message = annals::conversation::UserMessage {
-        content: vec![Content::text("What is it?"), Content::Image(picture)],
-        sender: Some("tester-1".into()),
-    };
+    let message =
+        annals::conversation::UserMessage::new(vec![Content::text("What is it?"), Content::Image(picture)])
+            .sender(annals::event::Text::from("tester-1"));
     conversation.send_message(message).await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
     assert_eq!(stage.model.requests().len(), 0);

@@ -21,10 +21,9 @@ async fn hello_in_two_turns() {
     let conversation = scenario.builder().open().await.unwrap();
     conversation.send_message("Hello there").await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    let message = UserMessage {
-        content: vec![Content::text("Run `echo hi` please."), Content::text("And then finish.")],
-        sender: Some("tester-1".into()),
-    };
+    let message =
+        UserMessage::new(vec![Content::text("Run `echo hi` please."), Content::text("And then finish.")])
+            .sender(annals::event::Text::from("tester-1"));
     conversation.send_message(message).await.unwrap();
     assert_eq!(conversation.run().await.unwrap(), Finished);
     scenario.assert_same(unchanged);
@@ -160,15 +159,13 @@ async fn a_fork_goes_its_own_way() {
     let scenario = Scenario::load("fork-slice", &[]);
     let source = scenario.builder().id(ConversationId::mint()).open().await.unwrap();
     source.send_message("Do one and two").await.unwrap();
-    let one = RunOptions { max_iterations: Some(1), ..RunOptions::default() };
+    let one = RunOptions::default().max_iterations(1);
     assert_eq!(source.run_with(one).await.unwrap(), Error);
     let events = all_events(scenario.host.store(), source.id());
-    let options = ForkOptions {
-        id: Some(scenario.id.clone()),
-        from_event: Some(events[3].id.clone()),
-        tags: vec![("role".to_owned(), "fork".to_owned())],
-        ..ForkOptions::default()
-    };
+    let options = ForkOptions::default()
+        .id(scenario.id.clone())
+        .from_event(events[3].id.clone())
+        .tags(vec![("role".to_owned(), "fork".to_owned())]);
     let fork = source.fork(options).await.unwrap();
     assert_eq!((fork.status(), fork.snapshot().event_count), (Idle, 4));
     fork.send_message("In the fork: do something else").await.unwrap();

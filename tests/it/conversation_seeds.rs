@@ -17,9 +17,7 @@ async fn a_paused_conversation_is_resumed_from_its_file() {
     conversation.send_message("Refactor the entire codebase").await.unwrap();
     let run = tokio::spawn({
         let conversation = conversation.clone();
-        async move {
-            conversation.run_with(RunOptions { max_iterations: Some(50), ..RunOptions::default() }).await
-        }
+        async move { conversation.run_with(RunOptions::default().max_iterations(50)).await }
     });
     gate.reached().await;
     conversation.pause().await.unwrap();
@@ -173,7 +171,7 @@ async fn a_goal_ends_after_its_rounds_and_an_interrupted_goal_is_resumed() {
         verdict(false, "yet more"),
     ]);
     let conversation = stage.builder().state_updates(UPDATES).open().await.unwrap();
-    let goal = Goal { rounds_max: 2, ..Goal::new("Everything") };
+    let goal = Goal::new("Everything").rounds_max(2);
     let outcome = conversation.run_goal(&goal).await.unwrap();
     assert_eq!((outcome.status, outcome.rounds), (GoalStatus::Capped, 2));
     assert!(conversation.resume_goal(None).await.is_err(), "it was not interrupted");

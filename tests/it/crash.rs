@@ -54,7 +54,7 @@ fn survive(random: &mut Random) -> u64 {
         let names = ["x", "y"].map(|name| format!("{name}{round}"));
         acknowledged.extend(run_and_kill(&scratch, &names, random));
         // No process is left that could hold a lock, so the file opens at once.
-        let options = Options { busy_timeout: Duration::ZERO, ..Options::default() };
+        let options = Options::default().busy_timeout(Duration::ZERO);
         let store = Store::open_with(scratch.database(), &options).unwrap();
         assert_whole(&store, &acknowledged);
     }
@@ -234,15 +234,8 @@ fn change_state(store: &Store, name: &str) -> Result<(), Error> {
     for number in 0..FOREVER {
         let event = user_message(&format!("{name}-{number}"), "changed");
         let field = FieldChange::set("last", format!("\"{}\"", event.id())).expect("it is a JSON string");
-        let append = Append {
-            expected: Expected::Exact(number),
-            events: vec![event.clone()],
-            base_state: Some(BaseStateChange {
-                expected: Some(annals::Version(number)),
-                fields: vec![field],
-            }),
-            leaf: None,
-        };
+        let append = Append::new(Expected::Exact(number), vec![event.clone()])
+            .base_state(BaseStateChange::new(vec![field]).expected(annals::Version(number)));
         let places = store.append_all(&talk, append)?;
         acknowledge(&talk, places[0].sequence, &[event]);
     }

@@ -36,8 +36,7 @@ fn run_and_kill(scratch: &Scratch, test: &str, role: &str, lines: usize) -> Vec<
 
 /// Opens the file that a killed process left. This needs no waiting, because no process holds a lock any more.
 fn open(scratch: &Scratch) -> Store {
-    let options =
-        Options { busy_timeout: std::time::Duration::ZERO, follow_projections: false, ..Options::default() };
+    let options = Options::default().busy_timeout(std::time::Duration::ZERO).follow_projections(false);
     Store::open_with(scratch.database(), &options).unwrap()
 }
 
@@ -214,7 +213,7 @@ fn remove_until_killed(role: &Role) {
 fn remove(store: &Store, role: &str, done: &mut dyn FnMut(&ConversationId)) -> Result<(), annals::Error> {
     if role == "prune" {
         // No event ends these conversations, so their status is `running`.
-        let rules = PruneRules { keep_last: Some(0), statuses: vec!["running".into()], ..Default::default() };
+        let rules = PruneRules::default().keep_last(0).statuses(vec!["running".into()]);
         return store.retention().prune(&rules, None, &mut |one| done(&one.id)).map(drop);
     }
     let finder = Finder::expression(CANARY).unwrap();

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use annals::doctor::{Comparison, Doctor, DoctorOptions, Remedy};
 use annals::error::ErrorClass;
 use annals::state::base::FieldChange;
-use annals::store::{BaseStateChange, By, PruneRules, SqlLimits, SqlQuery};
+use annals::store::{BaseStateChange, By, PruneRules, SqlQuery};
 use annals::{ConversationId, Expected, Sequence, Store};
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn written() -> Scratch {
             ];
             store.append(&id, Expected::Empty, &events).unwrap();
             let fields = vec![FieldChange::set("stats", stats(7).to_string()).unwrap()];
-            store.save_base_state(&id, BaseStateChange { expected: None, fields }).unwrap();
+            store.save_base_state(&id, BaseStateChange::new(fields)).unwrap();
         }
         // From the first search on, the index follows the log.
         assert!(hits(&store, "common", &conversation("well")) > 1);
@@ -125,8 +125,7 @@ fn derived(store: &Store, id: &ConversationId) -> Vec<String> {
 
 /// Examines the file, and repairs what is derived.
 fn heal(store: &Store) {
-    let options =
-        DoctorOptions { quiet_for_us: 0, comparison: Comparison::Everything, ..DoctorOptions::default() };
+    let options = DoctorOptions::default().quiet_for_us(0).comparison(Comparison::Everything);
     let doctor = Doctor::new(store, options);
     let seen = doctor.examine(None, &mut |_| ()).unwrap();
     for finding in seen.findings {
@@ -147,7 +146,7 @@ fn a_damaged_row_affects_no_other_conversation() {
             damage(&scratch, damaged, projections);
             let store = scratch.open_without_projector();
             assert_eq!(derived(&store, &well), wanted);
-            let query = SqlQuery { sql: "SELECT 1", parameters: &[], limits: SqlLimits::default() };
+            let query = SqlQuery::new("SELECT 1");
             assert_eq!(store.query(&query).unwrap().rows.len(), 1);
             store.statistics().unwrap();
             if projections == Projections::Stand && damaged.1 == "payload" && damaged.2 == VALUES[0] {
@@ -217,7 +216,7 @@ fn a_text_of_the_catalogue_that_cannot_be_read_ends_no_report() {
         }
         assert_eq!(store.mark(&hurt).unwrap().event_count, 5, "{column}");
         // What is deleted for its status has to have one that can be read.
-        let rules = PruneRules { keep_last: Some(1), ..PruneRules::default() };
+        let rules = PruneRules::default().keep_last(1);
         let planned = store.retention().plan_pruning(&rules);
         assert_eq!(planned.is_ok(), column != "status", "{column}: {planned:?}");
     }

@@ -3,7 +3,7 @@
 use annals::state::base::FieldChange;
 use annals::store::{BaseStateChange, Leaf};
 use annals::transfer::Importer;
-use annals::{Error, Expected, Options, Position, Sequence, Store};
+use annals::{Error, Expected, Position, Sequence, Store};
 use rusqlite::Connection;
 
 use crate::support::events::{pause, user_message};
@@ -69,7 +69,7 @@ fn deletion_removes_everything_of_one_conversation_and_nothing_of_another() {
     for talk in [&stays, &goes] {
         store.append(talk, Expected::Any, &[user_message("more", "needle")]).unwrap();
         store.set_leaf(talk, Leaf::Empty).unwrap();
-        let change = BaseStateChange { expected: None, fields: vec![state()] };
+        let change = BaseStateChange::new(vec![state()]);
         store.save_base_state(talk, change).unwrap();
     }
     store.search("needle", &Default::default(), 10, &mut |_| ()).unwrap();
@@ -177,8 +177,7 @@ fn a_read_only_store_deletes_nothing() {
     let scratch = Scratch::new();
     let talk = conversation("talk");
     scratch.open().append(&talk, Expected::Any, &[pause("a")]).unwrap();
-    let reader =
-        Store::open_with(scratch.database(), &Options { read_only: true, ..without_projector() }).unwrap();
+    let reader = Store::open_with(scratch.database(), &without_projector().read_only(true)).unwrap();
     assert_error(reader.retention().delete(&talk), &Error::ReadOnly { path: scratch.database() });
     assert_eq!(event_ids(&reader, &talk), ["a"]);
 }

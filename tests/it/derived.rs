@@ -23,7 +23,7 @@ use crate::support::{Scratch, conversation, number, rows};
 
 /// Options without background work and without waits for the disk.
 fn quick() -> Options {
-    Options { durability: Durability::Normal, ..crate::support::without_projector() }
+    crate::support::without_projector().durability(Durability::Normal)
 }
 
 fn stats(tokens: u64) -> serde_json::Value {
@@ -52,21 +52,14 @@ fn events(from: u64) -> Vec<NewEvent> {
 fn template(scratch: &Scratch) {
     let store = Store::open_with(scratch.database(), &quick()).unwrap();
     for name in ["talk", "other", "third"] {
-        let base_state = BaseStateChange {
-            expected: None,
-            fields: vec![
-                FieldChange::set("stats", stats(7).to_string()).unwrap(),
-                FieldChange::set("execution_status", "\"finished\"").unwrap(),
-            ],
-        };
+        let base_state = BaseStateChange::new(vec![
+            FieldChange::set("stats", stats(7).to_string()).unwrap(),
+            FieldChange::set("execution_status", "\"finished\"").unwrap(),
+        ]);
         let base_state = (name != "talk").then_some(base_state);
         for batch in 0..3 {
-            let append = Append {
-                expected: Expected::Any,
-                events: events(batch),
-                base_state: base_state.clone().filter(|_| batch == 1),
-                leaf: None,
-            };
+            let append = Append::new(Expected::Any, events(batch))
+                .base_state(base_state.clone().filter(|_| batch == 1));
             store.append_all(&conversation(name), append).unwrap();
         }
     }
@@ -305,7 +298,7 @@ fn damage_rows(db: &Connection, table: &str, add: &mut dyn FnMut(Restored, Strin
 }
 
 fn doctor(store: &Store) -> Vec<Repair> {
-    let options = DoctorOptions { comparison: Comparison::Everything, quiet_for_us: 0, ..Default::default() };
+    let options = DoctorOptions::default().comparison(Comparison::Everything).quiet_for_us(0);
     let doctor = Doctor::new(store, options);
     let found = doctor.examine(None, &mut |_| ()).unwrap().findings;
     let derived = found
@@ -666,8 +659,8 @@ fn a_damaged_value_of_the_catalogue_ends_no_list_and_no_export() {
         let store = Store::open_with(&path, &quick()).unwrap();
         for filter in [
             ConversationFilter::default(),
-            ConversationFilter { title: Some("find".into()), ..Default::default() },
-            ConversationFilter { tags: vec![("tag".into(), None)], ..Default::default() },
+            ConversationFilter::default().title("find".to_owned()),
+            ConversationFilter::default().tags(vec![("tag".into(), None)]),
         ] {
             let page = expect_ok(&what, store.conversations(&filter, Order::default(), None, 10));
             let count = expect_ok(&what, store.count_conversations(&filter));
@@ -814,7 +807,7 @@ fn another_programs_unique_index_on_a_derived_table_is_dropped_and_the_rows_come
 /// its verification names the index.
 #[track_caller]
 fn assert_reported_to_a_reader(path: &Path, table: &str) {
-    let reader = Store::open_with(path, &Options { read_only: true, ..Options::default() }).unwrap();
+    let reader = Store::open_with(path, &Options::default().read_only(true)).unwrap();
     let refused = reader.transcript(&conversation("talk"), Sequence(0), 1).unwrap_err();
     let named = format!("table {table}");
     assert!(matches!(&refused, Error::NotDerived { object } if *object == named), "{table}: {refused}");
@@ -905,7 +898,7 @@ fn guards_are_restored_on_request_and_leave_a_receipt() {
             let store = Store::open_with(&path, &quick()).unwrap();
             let found = store.maintenance().changed_guards().unwrap();
             assert!(found.len() == 1 && found[0].contains(name.as_str()), "{harm}: {found:?}");
-            let doctor = Doctor::new(&store, DoctorOptions { quiet_for_us: 0, ..Default::default() });
+            let doctor = Doctor::new(&store, DoctorOptions::default().quiet_for_us(0));
             let findings = doctor.examine(None, &mut |_| ()).unwrap().findings;
             let finding = findings.iter().find(|finding| finding.trouble.as_str() == "guards").unwrap();
             let receipt = doctor.repair(finding).unwrap();
@@ -924,7 +917,7 @@ fn a_read_only_file_reports_the_object_it_lacks() {
     let scratch = Scratch::new();
     template(&scratch);
     scratch.foreign().execute_batch("DROP TABLE usage_stale").unwrap();
-    let options = Options { read_only: true, ..Options::default() };
+    let options = Options::default().read_only(true);
     let store = Store::open_with(scratch.database(), &options).unwrap();
     let refused = store.transcript(&conversation("talk"), Sequence(0), 1).unwrap_err();
     assert!(matches!(&refused, Error::NotDerived { object } if object == "table usage_stale"), "{refused}");
@@ -944,14 +937,13 @@ fn a_read_only_file_that_lags_reports_which_answers_may_lack_the_newest_events()
     assert_eq!(head, Position(reached.0 + 7));
     drop(store);
 
-    let reader =
-        Store::open_with(scratch.database(), &Options { read_only: true, ..Options::default() }).unwrap();
+    let reader = Store::open_with(scratch.database(), &Options::default().read_only(true)).unwrap();
     for status in reader.maintenance().projections().unwrap() {
         assert_eq!((status.position, status.last_position), (reached, head), "{}", status.name);
     }
     let ask = |sql: &str, rows_max: usize| {
-        let limits = SqlLimits { rows_max, ..SqlLimits::default() };
-        reader.query(&SqlQuery { sql, parameters: &[], limits }).unwrap()
+        let limits = SqlLimits::default().rows_max(rows_max);
+        reader.query(&SqlQuery::new(sql).limits(limits)).unwrap()
     };
     let count = |sql: &str| {
         let answer = ask(sql, 10);

@@ -25,7 +25,7 @@ const KILLS: u64 = 2;
 const EVENTS: u64 = 1800;
 
 fn options() -> Options {
-    Options { durability: Durability::Normal, ..crate::support::without_projector() }
+    crate::support::without_projector().durability(Durability::Normal)
 }
 
 #[test]

@@ -20,11 +20,11 @@ use crate::support::{
 
 /// The options of an operator who knows that no agent runs.
 fn quiet() -> DoctorOptions {
-    DoctorOptions { quiet_for_us: 0, comparison: Comparison::Everything, ..DoctorOptions::default() }
+    DoctorOptions::default().quiet_for_us(0).comparison(Comparison::Everything)
 }
 
 fn only(trouble: Trouble) -> DoctorOptions {
-    DoctorOptions { only: vec![trouble], ..quiet() }
+    quiet().only(vec![trouble])
 }
 
 fn examine(store: &Store) -> Examination {
@@ -55,7 +55,7 @@ fn import(store: &Store, path: &Path) -> ConversationId {
 
 fn set_status(store: &Store, talk: &ConversationId, status: &str) {
     let fields = vec![FieldChange::set("execution_status", format!("{status:?}")).unwrap()];
-    store.save_base_state(talk, BaseStateChange { expected: None, fields }).unwrap();
+    store.save_base_state(talk, BaseStateChange::new(fields)).unwrap();
 }
 
 /// A conversation whose run was interrupted while two tools worked.
@@ -438,7 +438,7 @@ fn an_interrupted_copy_from_another_file_is_completed() {
     source.append(&talk, Expected::Empty, &events).unwrap();
     target.append(&talk, Expected::Empty, &[user_message("a", "another story")]).unwrap();
     let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let options = CopyOptions { rename: true, ..CopyOptions::default() };
+        let options = CopyOptions::default().rename(true);
         let mut copier = Copier::new(&source, &target, options);
         copier.copy(std::slice::from_ref(&talk), &mut |at| assert!(at.events < 2000, "the machine goes down"))
     }));
@@ -591,7 +591,7 @@ fn a_read_only_file_can_be_examined() {
     let talk = import(&store, &folder::golden("corrupt/missing-parent"));
     store.catch_up().unwrap();
     drop(store);
-    let options = Options { read_only: true, ..Options::default() };
+    let options = Options::default().read_only(true);
     let store = Store::open_with(scratch.database(), &options).unwrap();
     let seen = examine(&store);
     assert_eq!(troubles(&seen), [("missing-parent", Some(4))]);
@@ -715,8 +715,8 @@ fn a_damaged_page_is_a_finding_and_ends_no_examination() {
         assert_eq!((seen.conversations, conversations(&store) == wanted), (5, true), "{what}");
         drop(store);
         // The way out works: a new file has everything, and nothing is wrong with it.
-        let source = Store::open_with(&path, &Options { read_only: true, ..Options::default() }).unwrap();
-        let options = Options { durability: Durability::Normal, ..without_projector() };
+        let source = Store::open_with(&path, &Options::default().read_only(true)).unwrap();
+        let options = without_projector().durability(Durability::Normal);
         let target = Store::open_with(scratch.path(&format!("{what}-new.db")), &options).unwrap();
         let ids: Vec<ConversationId> = wanted.keys().cloned().collect();
         let mut copier = Copier::new(&source, &target, CopyOptions::default());

@@ -25,7 +25,7 @@ fn event(payload: &str) -> Event {
 }
 
 fn options() -> Options {
-    Options { width: Some(WIDTH), lines_max: 12, ..Options::default() }
+    Options::default().width(WIDTH).lines_max(12)
 }
 
 fn plain(rows: &[Line]) -> String {
@@ -123,7 +123,7 @@ fn conversations_are_drawn_as_in_the_golden_files() {
 fn a_drawing_can_be_narrow_long_or_without_user_messages() {
     for event in kinds() {
         for (width, lines_max) in [(Some(20), 3), (Some(1), 0), (None, 0)] {
-            let options = Options { width, lines_max, skip_user_messages: true };
+            let options = Options::default().width(width).lines_max(lines_max).skip_user_messages(true);
             let drawn = draw(&event, &Spent::default(), &options);
             let is_user_message =
                 matches!(&event, Event::Message(message) if message.common.source == Source::User);
@@ -140,7 +140,7 @@ fn long_texts_are_shortened_in_their_middle() {
     let drawn_lines = |text: &str| {
         let payload = json!({"id": "a", "kind": "MessageEvent", "source": "agent",
             "llm_message": {"role": "assistant", "content": [{"type": "text", "text": text}]}});
-        let options = Options { width: Some(40), lines_max: 3, ..Options::default() };
+        let options = Options::default().width(40).lines_max(3);
         let drawing = draw(&event(&payload.to_string()), &Spent::default(), &options).unwrap();
         drawing.lines.iter().map(Line::plain).collect::<Vec<_>>()
     };
@@ -206,7 +206,7 @@ proptest! {
             let mut value: Value = serde_json::from_str(payload).unwrap();
             infect(&mut value, &text);
             let event = event(&value.to_string());
-            let options = Options { width, lines_max: 5, ..Options::default() };
+            let options = Options::default().width(width).lines_max(5);
             let drawing = draw(&event, &Spent::default(), &options).unwrap();
             let rows = drawing.rows(width, &text);
             for (place, row) in rows.iter().enumerate() {

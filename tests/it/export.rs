@@ -18,7 +18,7 @@ use crate::support::{Scratch, conversation};
 
 /// Options without background work and without waits for the disk.
 fn quick() -> Options {
-    Options { durability: Durability::Normal, ..crate::support::without_projector() }
+    crate::support::without_projector().durability(Durability::Normal)
 }
 
 /// Makes a file with rows in most tables, and closes it: an import with its files, an archive, a parent with the
@@ -41,7 +41,7 @@ pub fn template(scratch: &Scratch) {
     store.set_title(&conversation("alone"), Some("a title")).unwrap();
     for status in ["\"running\"", "\"finished\""] {
         let fields = vec![FieldChange::set("execution_status", status).unwrap()];
-        store.save_base_state(&conversation("alone"), BaseStateChange { expected: None, fields }).unwrap();
+        store.save_base_state(&conversation("alone"), BaseStateChange::new(fields)).unwrap();
     }
     store.retention().archive(&[conversation("alone")], None, &mut |_| ()).unwrap();
     store.search("find", &Default::default(), 1, &mut |_| ()).unwrap();
@@ -119,9 +119,7 @@ fn overwrite_pages_with(path: &Path, marker: &str) -> usize {
 #[track_caller]
 pub fn open_damaged(path: &Path) -> Store {
     let opened = match Store::open_with(path, &quick()) {
-        Err(Error::Corrupt { .. }) => {
-            Store::open_with(path, &Options { read_only: true, ..Options::default() })
-        }
+        Err(Error::Corrupt { .. }) => Store::open_with(path, &Options::default().read_only(true)),
         opened => opened,
     };
     opened.unwrap_or_else(|error| panic!("{}: {error}", path.display()))

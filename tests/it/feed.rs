@@ -134,7 +134,7 @@ fn events_of_another_process_reach_followers_of_every_kind_of_store() {
     let scratch = Scratch::new();
     let store = scratch.open();
     write(&store, "before", 3);
-    let read_only = Options { read_only: true, ..Options::default() };
+    let read_only = Options::default().read_only(true);
     let reader = Store::open_with(scratch.database(), &read_only).unwrap();
     let talk: ConversationId = conversation("talk-1");
     let children = ["one", "two"].map(|name| Running::start(child::command(TEST, name, &scratch.database())));
@@ -160,7 +160,7 @@ fn events_of_another_process_reach_followers_of_every_kind_of_store() {
 
 #[test]
 fn a_follower_may_wait_for_ever_and_start_beyond_the_end() {
-    let store = Store::in_memory(&Options { busy_timeout: Duration::MAX, ..Options::default() }).unwrap();
+    let store = Store::in_memory(&Options::default().busy_timeout(Duration::MAX)).unwrap();
     let mut feed = store.follow(Position::START);
     std::thread::scope(|scope| {
         scope.spawn(|| write(&store, "a", 1));
@@ -171,10 +171,10 @@ fn a_follower_may_wait_for_ever_and_start_beyond_the_end() {
         assert_eq!(store.follow(Position(far)).next_page(10, Duration::ZERO).unwrap(), []);
         let mut one = store.follow_conversation(&talk, Some(Sequence(far)));
         assert_eq!(one.next_page(10, Duration::ZERO).unwrap(), []);
-        let from = EventQuery { from: Some(Sequence(far)), ..EventQuery::default() };
+        let from = EventQuery::default().from(Sequence(far));
         assert_eq!(store.events(&talk, &from, 10).unwrap().events, []);
         assert_eq!(store.count_events(&talk, &from).unwrap(), 0);
-        let to = EventQuery { to: Some(Sequence(far)), ..EventQuery::default() };
+        let to = EventQuery::default().to(Sequence(far));
         assert_eq!(store.events(&talk, &to, 10).unwrap().events.len(), 1);
         store.scan(&talk, Sequence(far), |_| panic!("there is no such event")).unwrap();
         assert_eq!(store.transcript(&talk, Sequence(far), 10).unwrap(), []);

@@ -172,8 +172,7 @@ fn a_growing_log_adds_only_new_events_and_ends_like_a_single_import() {
             } else {
                 ForeignFormat::ClaudeCode
             };
-            let options =
-                ImportOptions { format: Some(SourceFormat::Foreign(format)), ..ImportOptions::default() };
+            let options = ImportOptions::default().format(SourceFormat::Foreign(format));
             let reports = Importer::new(&store, options).import(&grown, &mut |_| ()).unwrap();
             let report = report(&reports, id);
             assert_eq!(report.events, events + report.added, "{id} {cut}: {report:?}");
@@ -222,12 +221,12 @@ fn a_log_that_differs_from_what_is_stored_changes_nothing() {
     assert_eq!(reports[0].status, ImportStatus::Imported);
 
     // The caller can also give a name.
-    let options = ImportOptions { id: Some(conversation("mine")), ..ImportOptions::default() };
+    let options = ImportOptions::default().id(conversation("mine"));
     let reports = Importer::new(&store, options).import(path, &mut |_| ()).unwrap();
     assert_eq!(reports[0].id, Some(conversation("mine")));
     // An import never writes into a conversation that is not an import.
     store.append(&conversation("own"), Expected::Empty, &[pause("a")]).unwrap();
-    let options = ImportOptions { id: Some(conversation("own")), ..ImportOptions::default() };
+    let options = ImportOptions::default().id(conversation("own"));
     let reports = Importer::new(&store, options).import(path, &mut |_| ()).unwrap();
     assert_eq!(reports[0].status, ImportStatus::Conflict);
 }
@@ -310,12 +309,12 @@ fn an_imported_copy_rejects_events_and_the_error_says_how_to_go_on() {
     };
     refused(store.append(&id, Expected::Any, &[pause("new")]).unwrap_err());
     refused(store.set_leaf(&id, annals::store::Leaf::Empty).unwrap_err());
-    refused(store.save_base_state(&id, BaseStateChange { expected: None, fields: Vec::new() }).unwrap_err());
+    refused(store.save_base_state(&id, BaseStateChange::new(Vec::new())).unwrap_err());
 
     // The way that the error suggests: export with an upgrade, and import again.
     let out = scratch.path("out");
     let exported = Exporter::new(&store, Format::Upgraded).export(&id, &out, &mut |_| ()).unwrap();
-    let options = ImportOptions { id: Some(conversation("on")), ..ImportOptions::default() };
+    let options = ImportOptions::default().id(conversation("on"));
     let reports = Importer::new(&store, options).import(&exported.path, &mut |_| ()).unwrap();
     assert_eq!(reports[0].status, ImportStatus::Partial, "{reports:?}"); // it has no base state
     assert_eq!(messages(&store, "on").len(), messages(&store, id.as_str()).len());
@@ -398,7 +397,7 @@ fn branch_ends(store: &Store, id: &str) -> Vec<String> {
     let tree = store.tree(&id).unwrap();
     let mut ends = Vec::new();
     for branch in tree.branches() {
-        let query = EventQuery { from: Some(Sequence(branch.tip as u64)), ..EventQuery::default() };
+        let query = EventQuery::default().from(Sequence(branch.tip as u64));
         let event = store.events(&id, &query, 1).unwrap().events.remove(0);
         let line = annals::event::transcript::Line::read(&event.kind, &Object::of(&event.payload));
         ends.push(format!("{} {}", branch.length, line.to_text()));
@@ -644,7 +643,7 @@ fn files_beside_a_log_are_added_but_not_replaced_without_the_option() {
             assert_eq!(last.problem, "it is not the file that was imported, and no event is new", "{what}");
             assert_eq!(last.action, "left as stored; --accept-changed-files takes it over", "{what}");
             assert_eq!(store.attachments(&conversation(SESSION)).unwrap(), stored, "{what}");
-            let options = ImportOptions { accept_changed_files: true, ..ImportOptions::default() };
+            let options = ImportOptions::default().accept_changed_files(true);
             let reports = Importer::new(&store, options).import(&path, &mut |_| ()).unwrap();
             assert_eq!(report(&reports, SESSION).status, ImportStatus::Updated, "{what}");
         } else {
@@ -729,7 +728,7 @@ fn a_file_of_events_adds_nothing_to_a_copy_of_a_log() {
         let lines = exporter.export(&conversation(id), &scratch.path("lines"), &mut |_| ()).unwrap().path;
         let text = fs::read_to_string(&lines).unwrap();
         fs::write(&lines, format!("{text}{}\n", pause("new").payload())).unwrap();
-        let options = ImportOptions { id: Some(conversation(id)), ..ImportOptions::default() };
+        let options = ImportOptions::default().id(conversation(id));
         let reports = Importer::new(&store, options).import(&lines, &mut |_| ()).unwrap();
         assert_eq!((reports[0].status, reports[0].added), (ImportStatus::Conflict, 0), "{id}");
         assert!(reports[0].problems[0].problem.contains("is a read-only copy of a "), "{:?}", reports[0]);
@@ -807,7 +806,7 @@ fn openhands_v0_conversations_can_be_read_and_are_exported_unchanged() {
         &scratch.path("new"),
         &mut |_| (),
     );
-    let options = ImportOptions { id: Some(conversation("on")), ..ImportOptions::default() };
+    let options = ImportOptions::default().id(conversation("on"));
     Importer::new(&store, options).import(&exported.unwrap().path, &mut |_| ()).unwrap();
     assert_eq!(messages(&store, "on"), messages(&store, V0_SESSION));
     store.append(&conversation("on"), Expected::Exists, &[pause("new")]).unwrap();
@@ -888,7 +887,7 @@ fn an_imported_log_stays_read_only_when_copied_and_the_doctor_leaves_it_alone() 
     // The copy is still tied to its log, so the same log can be imported into it again.
     assert!(import(&other, &golden("codex")).iter().any(|report| report.status == ImportStatus::Unchanged));
 
-    let options = DoctorOptions { quiet_for_us: 0, ..DoctorOptions::default() };
+    let options = DoctorOptions::default().quiet_for_us(0);
     let seen = Doctor::new(&store, options).examine(None, &mut |_| ()).unwrap();
     let serious: Vec<_> =
         seen.findings.iter().filter(|finding| !finding.is_note || finding.remedy.is_some()).collect();
@@ -1092,7 +1091,7 @@ fn files_beside_a_log_that_has_grown_are_kept_unless_the_option_is_set() {
             assert!(stored.is_some());
             change(&beside);
             append_line(&path, &title);
-            let options = ImportOptions { accept_changed_files, ..ImportOptions::default() };
+            let options = ImportOptions::default().accept_changed_files(accept_changed_files);
             let reports = Importer::new(&store, options).import(&path, &mut |_| ()).unwrap();
             let grown = report(&reports, SESSION);
             assert_eq!((grown.status, grown.added), (ImportStatus::Updated, 1), "{what}");
@@ -1285,7 +1284,7 @@ fn a_copy_of_a_v0_session_gets_no_event_of_today() {
     // The way that the problem suggests gives the same as one import of the whole session.
     let at_once = Store::in_memory(&without_projector()).unwrap();
     let whole = import(&at_once, &place).remove(0);
-    let options = ImportOptions { id: Some(conversation("mine")), ..ImportOptions::default() };
+    let options = ImportOptions::default().id(conversation("mine"));
     let mine = Importer::new(&store, options).import(&place, &mut |_| ()).unwrap().remove(0);
     assert_eq!((mine.status, mine.format, mine.events), (whole.status, whole.format, 4));
     let row = |store: &Store, id: &ConversationId| {

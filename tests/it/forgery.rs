@@ -96,16 +96,16 @@ fn write(store: &Store) {
     store.append(&talk, Expected::Any, &[answered("d", "done")]).unwrap();
     for (field, value) in [("tags", r#"{"team":"red"}"#), ("persistence_dir", r#""one""#), ("agent", "{}")] {
         let fields = vec![FieldChange::set(field, value).unwrap()];
-        store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
+        store.save_base_state(&talk, BaseStateChange::new(fields)).unwrap();
     }
     for count in 0..70 {
         let fields = vec![FieldChange::set("persistence_dir", count.to_string()).unwrap()];
-        store.save_base_state(&child, BaseStateChange { expected: None, fields }).unwrap();
+        store.save_base_state(&child, BaseStateChange::new(fields)).unwrap();
     }
     store.attach(&talk, "notes.txt", b"a note").unwrap();
     store.set_parent(&child, &talk).unwrap();
     store.set_fork(&child, &talk, Some(&EventId::new("a").unwrap())).unwrap();
-    let why = Mending { finding: "test", found: "this".into(), done: "that".into() };
+    let why = Mending::new("test", "this", "that");
     store.maintenance().note_repair(Some(&talk), &why).unwrap();
     store.retention().redact(&child, Redaction::Event(&EventId::new("c").unwrap()), "a test").unwrap();
     let gone = conversation("gone");
@@ -143,11 +143,7 @@ fn verify(store: &Store) -> Verification {
 }
 
 fn head(store: &Store) -> Head {
-    Head {
-        scope: Scope::Whole,
-        at: Timestamp(1_769_860_800_000_000),
-        heads: store.audit().chain_heads(None).unwrap(),
-    }
+    Head::new(Scope::Whole, Timestamp(1_769_860_800_000_000), store.audit().chain_heads(None).unwrap())
 }
 
 #[track_caller]
@@ -238,7 +234,7 @@ fn every_column_that_is_not_derived_is_covered_or_named_as_not_covered() {
         drop(store);
         intruder(&scratch).execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         // It also counts if the forged file cannot be opened.
-        let options = Options { follow_projections: false, ..Options::default() };
+        let options = Options::default().follow_projections(false);
         let is_noticed = match Store::open_with(scratch.database(), &options) {
             Ok(store) => !verify(&store).findings.is_empty(),
             Err(_) => true,
@@ -368,7 +364,7 @@ fn the_order_of_rows_within_a_version_of_a_base_state_has_no_effect() {
             FieldChange::set("things+", "{}").unwrap(),
             FieldChange::extend("things+", r#"{"most":2}"#).unwrap(),
         ];
-        store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
+        store.save_base_state(&talk, BaseStateChange::new(fields)).unwrap();
     }
     let before = store.base_state(&talk).unwrap().unwrap();
     assert_eq!(before.document.field("things").unwrap().text(), r#"{"round":1,"more":1}"#);
@@ -391,7 +387,7 @@ fn neither_a_rebuild_nor_a_later_change_hides_a_forged_base_state() {
     store.append(&talk, Expected::Any, &[user_message("a", "hello")]).unwrap();
     let stats = r#"{"usage_to_metrics":{"agent":{"model_name":"m","accumulated_cost":0.2}}}"#;
     let fields = vec![FieldChange::set("stats", stats).unwrap()];
-    store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
+    store.save_base_state(&talk, BaseStateChange::new(fields)).unwrap();
     assert_eq!(verify(&store).findings, []);
     let forge = "UPDATE base_state_change SET value = replace(value, '0.2', '0.0')";
     assert_eq!(intruder(&scratch).execute(forge, []).unwrap(), 1);
@@ -402,7 +398,7 @@ fn neither_a_rebuild_nor_a_later_change_hides_a_forged_base_state() {
     assert_found(&verify(&store).findings, Some("talk"), "version 1 of the base state is not what change");
     // A later legitimate change of the forged field, or of other data, does not hide the forgery either.
     let fields = vec![FieldChange::set("stats", stats).unwrap()];
-    store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
+    store.save_base_state(&talk, BaseStateChange::new(fields)).unwrap();
     store.retention().redact(&talk, Redaction::Event(&EventId::new("a").unwrap()), "a test").unwrap();
     assert_found(&verify(&store).findings, Some("talk"), "version 1 of the base state is not what change");
 }
@@ -424,8 +420,8 @@ fn rewrite_changes(db: &Connection, id: &str) {
         .unwrap();
     let mut previous = Digest::START;
     for (place, (old, subject, name, digest, after_sequence, recorded_at, actor)) in (1..).zip(rows) {
-        let at = ChangePlace { number: place, after_sequence, recorded_at };
-        let item = ChangeItem { subject: &subject, name: &name, digest: digest.map(Digest) };
+        let at = ChangePlace::new(place, after_sequence, recorded_at);
+        let item = ChangeItem::new(&subject, &name, digest.map(Digest));
         previous = change_link(id, &at, &item, &actor, previous);
         let sql = "UPDATE change SET number = ?3, hash = ?4 WHERE conversation = ?1 AND number = ?2";
         db.execute(sql, (key, old, place, previous.0)).unwrap();
@@ -599,7 +595,7 @@ fn placed(file: &[u8]) -> Scratch {
 /// dropped guards, and `None` if the file cannot be opened.
 #[track_caller]
 fn checked(scratch: &Scratch, then: &Head, damage: &str) -> Option<Verification> {
-    let options = Options { read_only: true, ..Options::default() };
+    let options = Options::default().read_only(true);
     let store = Store::open_with(scratch.database(), &options).ok()?;
     let mut seen =
         store.audit().verify_whole(&mut |_| ()).unwrap_or_else(|error| panic!("{damage}: {error:?}"));

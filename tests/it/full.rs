@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use annals::state::base::FieldChange;
 use annals::store::BaseStateChange;
 use annals::transfer::{Exporter, Format, Importer};
-use annals::{ConversationId, Error, Expected, NewEvent, Options, Store};
+use annals::{ConversationId, Error, Expected, NewEvent, Store};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::child::{self, Running};
@@ -157,7 +157,7 @@ fn try_everything(database: &Path) {
     };
 
     leave_room(Some(no_room(database)));
-    assert_full(store.save_base_state(&talk, BaseStateChange { expected: None, fields: field() }));
+    assert_full(store.save_base_state(&talk, BaseStateChange::new(field())));
     assert_full(store.search("words", &Default::default(), 1, &mut |_| ()));
     assert_full(store.catch_up());
     assert_full(store.transcript(&talk, annals::Sequence(0), 1));
@@ -166,7 +166,7 @@ fn try_everything(database: &Path) {
     assert_full(import());
     leave_room(Some(20 << 10));
     assert_full(store.backup().to_new_file(beside("copy.db")));
-    assert_full(Store::open_with(beside("new.db"), &Options { create: true, ..without_projector() }));
+    assert_full(Store::open_with(beside("new.db"), &without_projector().create(true)));
     leave_room(Some(1 << 10));
     let error = export().unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error:?}");
@@ -177,7 +177,7 @@ fn try_everything(database: &Path) {
     assert_eq!(event_ids(&store, &talk).len(), 40);
 
     leave_room(None);
-    let change = BaseStateChange { expected: None, fields: field() };
+    let change = BaseStateChange::new(field());
     assert_eq!(store.save_base_state(&talk, change).unwrap(), annals::Version(1));
     assert_eq!(store.search("words", &Default::default(), 100, &mut |_| ()).unwrap().len(), 40);
     store.catch_up().unwrap();

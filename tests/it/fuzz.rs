@@ -239,11 +239,7 @@ fn heads() -> Vec<Vec<u8>> {
     let golden = folder::golden("conversations");
     annals::transfer::Importer::new(&store, Default::default()).import(&golden, &mut |_| ()).unwrap();
     let key = Key::make(&scratch.path("key")).unwrap();
-    let head = Head {
-        scope: Scope::Whole,
-        at: annals::Timestamp(1),
-        heads: store.audit().chain_heads(None).unwrap(),
-    };
+    let head = Head::new(Scope::Whole, annals::Timestamp(1), store.audit().chain_heads(None).unwrap());
     vec![head.to_text().into_bytes(), head.to_signed_text(&key).into_bytes()]
 }
 

@@ -6,7 +6,6 @@ use std::cell::Cell;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use annals::server::Config;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::Runtime;
@@ -185,7 +184,7 @@ fn any_bytes_at_the_port_are_answered_or_refused() {
         "GET /%2e%2e/%00?q=%ff&q=1 HTTP/1.0\r\ncookie: a=b\r\n\r\n",
     ];
     // Whoever speaks here has no key: nothing that is asked for is done.
-    let server = RUNTIME.block_on(Served::with(|config| Config { runs_max: 1, ..config }));
+    let server = RUNTIME.block_on(Served::with(|config| config.runs_max(1)));
     let settings = RUNTIME.block_on(async {
         for (seed, line) in [(seeds[0], "HTTP/1.1 200"), (seeds[1], "HTTP/1.1 401")] {
             // A client that has not said that it ends is always answered.

@@ -567,7 +567,7 @@ fn an_import_does_not_open_a_pipe_as_a_database_or_beside_one() {
                 for (path, format) in [(&file, wanted), (&file, None), (&scratch.path("in"), None)] {
                     done.send(format!("{what} at x.db{ending}, {format:?}, {}", path.display())).unwrap();
                     let store = Store::in_memory(&without_projector()).unwrap();
-                    let options = ImportOptions { format, ..ImportOptions::default() };
+                    let options = ImportOptions::default().format(format);
                     // The import may find nothing, or report an unreadable file. It must only end.
                     let _answer = Importer::new(&store, options).import(path, &mut |_| ());
                     assert_eq!(store.count_conversations(&Default::default()).unwrap(), 0, "{what} {ending}");
@@ -726,7 +726,7 @@ fn files_beside_a_folders_events_are_kept_when_it_has_grown_unless_the_option_is
             let (id, _) = import_one(&store, &scratch.path("in"));
             change(&home);
             fs::write(home.join(EVENT), pause("00000000-0000-4000-8000-000000000001").payload()).unwrap();
-            let options = ImportOptions { accept_changed_files, ..ImportOptions::default() };
+            let options = ImportOptions::default().accept_changed_files(accept_changed_files);
             let reports = Importer::new(&store, options).import(&scratch.path("in"), &mut |_| ()).unwrap();
             assert_eq!((reports[0].status, reports[0].added), (ImportStatus::Updated, 1), "{what}");
             let expected = problem.filter(|_| !accept_changed_files);

@@ -35,7 +35,7 @@ pub async fn listen(client: &Client) -> (Result<Reply, LlmError>, Vec<Delta>) {
     let deltas = Mutex::new(Vec::new());
     let collect = |delta| deltas.lock().unwrap().push(delta);
     let cancel = CancellationToken::new();
-    let call = Call { on_delta: Some(&collect), ..Call::new(&cancel) };
+    let call = Call::new(&cancel).on_delta(&collect);
     let reply = client.complete(hello(), call).await;
     (reply, deltas.into_inner().unwrap())
 }
@@ -175,11 +175,11 @@ async fn a_model_without_native_tool_calls_writes_them_as_text() {
     let tools = || {
         let parameters =
             r#"{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}"#;
-        vec![annals::llm::ToolSchema {
-            name: "terminal".into(),
-            description: "Runs it.".into(),
-            parameters: annals::event::Json::parse(parameters).unwrap(),
-        }]
+        vec![annals::llm::ToolSchema::new(
+            "terminal",
+            "Runs it.",
+            annals::event::Json::parse(parameters).unwrap(),
+        )]
     };
     let server = ModelServer::start([
         Answer::text("I look.\n<function=terminal>\n<parameter=command>ls</parameter>\n"),
@@ -187,7 +187,7 @@ async fn a_model_without_native_tool_calls_writes_them_as_text() {
     ]);
     let client = client(&server, "openai/gpt-4o", json!({ "native_tool_calling": false }));
     let cancel = CancellationToken::new();
-    let ask = || client.complete(Request { tools: tools(), ..hello() }, Call::new(&cancel));
+    let ask = || client.complete(hello().tools(tools()), Call::new(&cancel));
     let message = ask().await.unwrap().message;
     assert_eq!(message.content, [Content::text("I look.")]);
     let call = &message.tool_calls.unwrap()[0];

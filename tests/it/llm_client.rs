@@ -179,10 +179,8 @@ async fn the_limits_and_prices_of_a_model_are_read_from_a_proxy() {
     let text = json!({ "model": "litellm_proxy/alias", "api_key": "sk-1", "base_url": format!("{}/v1", server.url()) });
     let settings = Settings::parse(&text.to_string()).unwrap();
     let transport = Transport::new().unwrap();
-    let options = ClientOptions {
-        models: annals::llm::Models::default().with_proxy(&settings, &transport).await,
-        ..ClientOptions::new(transport.clone())
-    };
+    let options = ClientOptions::new(transport.clone())
+        .models(annals::llm::Models::default().with_proxy(&settings, &transport).await);
     let client = Client::new(settings.clone(), &options).unwrap();
     assert_eq!((client.input_tokens_max(), client.has_vision()), (Some(50_000), true));
     assert_eq!(ask(&client, Content::text("x")).await.unwrap().cost, Some(7.0));
@@ -190,6 +188,6 @@ async fn the_limits_and_prices_of_a_model_are_read_from_a_proxy() {
     assert_eq!((&*seen.path, seen.header("authorization")), ("/v1/model/info", Some("Bearer sk-1")));
     // A proxy that does not describe its models is no error.
     let models = annals::llm::Models::default().with_proxy(&settings, &transport).await;
-    let client = Client::new(settings, &ClientOptions { models, ..ClientOptions::new(transport) }).unwrap();
+    let client = Client::new(settings, &ClientOptions::new(transport).models(models)).unwrap();
     assert_eq!(client.input_tokens_max(), None);
 }

@@ -92,7 +92,7 @@ async fn a_call_ends_when_the_caller_cancels_it() {
         let cancel = CancellationToken::new();
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
         let forward = move |delta| sender.send(delta).unwrap();
-        let call = client.complete(hello(), Call { on_delta: Some(&forward), ..Call::new(&cancel) });
+        let call = client.complete(hello(), Call::new(&cancel).on_delta(&forward));
         let end = async {
             server.arrived(1).await;
             if stream {

@@ -1,7 +1,7 @@
 //! Compares the requests of Annals to providers with those of the real SDK, for the same settings and messages
 //! (`tests/golden/make_llm_requests.py`).
 
-use annals::event::{Event, Json, Message, Unfamiliar, decode};
+use annals::event::{Event, Json, Message, Text, Unfamiliar, decode};
 use annals::llm::{Call, Client, ClientOptions, Model, Request, Settings, ToolSchema, Transport};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -21,10 +21,12 @@ fn messages(golden: &Value, name: &str) -> Vec<Message> {
 }
 
 fn tools(golden: &Value) -> Vec<ToolSchema> {
-    let schema = |tool: &Value| ToolSchema {
-        name: tool["name"].as_str().unwrap().into(),
-        description: tool["description"].as_str().unwrap().into(),
-        parameters: Json::from(&tool["parameters"]),
+    let schema = |tool: &Value| {
+        ToolSchema::new(
+            tool["name"].as_str().unwrap(),
+            tool["description"].as_str().unwrap(),
+            Json::from(&tool["parameters"]),
+        )
     };
     golden["tools"].as_array().unwrap().iter().map(schema).collect()
 }
@@ -99,12 +101,10 @@ async fn requests_to_providers_equal_those_of_the_sdk() {
             settings["base_url"].as_str().unwrap().replace("http://provider", &server.url()).into();
         let settings = Settings::parse(&settings.to_string()).unwrap();
         let client = Client::new(settings, &ClientOptions::new(transport.clone())).unwrap();
-        let request = Request {
-            messages: messages(&golden, case["messages"].as_str().unwrap()),
-            tools: if case["tools"] == true { tools(&golden) } else { Vec::new() },
-            cache_key: Some("key-1".into()),
-            session: Some("session-1".into()),
-        };
+        let request = Request::new(messages(&golden, case["messages"].as_str().unwrap()))
+            .tools(if case["tools"] == true { tools(&golden) } else { Vec::new() })
+            .cache_key(Text::from("key-1"))
+            .session(Text::from("session-1"));
         client.complete(request, Call::new(&CancellationToken::new())).await.unwrap();
         let seen = server.seen().remove(0);
         let mut found = Vec::new();

@@ -3,9 +3,9 @@
 use annals::event::tool::{FinishAction, FinishObservation};
 use annals::event::{
     Action, ActionEvent, AgentErrorEvent, Common, Condensation, CondensationRequest,
-    CondensationSummaryEvent, Content, Event, Extra, InterruptEvent, Json, Message, MessageEvent,
-    MessageToolCall, Observation, ObservationEvent, PauseEvent, RejectionSource, Role, Source,
-    SystemPromptEvent, Text, TextContent, Thinking, ThinkingBlock, Unfamiliar, UserRejectObservation, decode,
+    CondensationSummaryEvent, Content, Event, InterruptEvent, Json, Message, MessageEvent, MessageToolCall,
+    Observation, ObservationEvent, PauseEvent, RejectionSource, Role, Source, SystemPromptEvent, Text,
+    Thinking, ThinkingBlock, Unfamiliar, UserRejectObservation, decode,
 };
 use annals::ids::EventId;
 use annals::tree::Tree;
@@ -111,7 +111,10 @@ impl Log {
     pub fn say(&mut self, source: Source, text: Option<&str>) {
         let role = if source == Source::Agent { Role::Assistant } else { Role::User };
         let content = text.map(Content::text).into_iter().collect();
-        self.add(|common| MessageEvent::new(Common { source, ..common }, Message::new(role, content)).into());
+        self.add(|mut common| {
+            common.source = source;
+            MessageEvent::new(common, Message::new(role, content)).into()
+        });
     }
 
     fn step(&mut self, step: &Step) {
@@ -151,13 +154,12 @@ impl Log {
     }
 
     fn act(&mut self, call: &str, response: &str, thinks: bool, valid: bool) {
-        let action =
-            valid.then(|| Action::Finish(FinishAction { message: "m".into(), extra: Extra::default() }));
-        let block = ThinkingBlock { thinking: "t".into(), signature: None, extra: Extra::default() };
+        let action = valid.then(|| Action::Finish(FinishAction::new("m")));
+        let block = ThinkingBlock::new("t");
         self.open.push(self.events.len());
-        self.add(|common| {
+        self.add(|mut common| {
             let tool_call = MessageToolCall::new(call, "terminal", "{}");
-            let common = Common { source: Source::Agent, ..common };
+            common.source = Source::Agent;
             let mut event = ActionEvent::new(common, tool_call, response, action);
             event.thinking_blocks = thinks.then_some(Thinking::Shown(block)).into_iter().collect();
             event.into()
@@ -187,11 +189,11 @@ impl Log {
 
     fn finish(&mut self) {
         let message = format!("finished at {}", self.events.len());
-        let action = Action::Finish(FinishAction { message: message.into(), extra: Extra::default() });
+        let action = Action::Finish(FinishAction::new(message));
         let call = MessageToolCall::new(format!("f{}", self.events.len()), "finish", "{}");
         let response = format!("rf{}", self.events.len());
-        self.add(|common| {
-            let common = Common { source: Source::Agent, ..common };
+        self.add(|mut common| {
+            common.source = Source::Agent;
             ActionEvent::new(common, call, response, Some(action)).into()
         });
         let Some(Event::Action(action)) = self.events.last().cloned() else { return };
@@ -215,8 +217,8 @@ impl Log {
 
     fn other(&mut self, which: u8) {
         self.add(|common| match which {
-            0 => PauseEvent { common, extra: Extra::default() }.into(),
-            1 => InterruptEvent { common, extra: Extra::default() }.into(),
+            0 => PauseEvent::new(common).into(),
+            1 => InterruptEvent::new(common).into(),
             2 => CondensationRequest::new(common).into(),
             3 => unknown(&common, "FromTheFuture"),
             _ => update(&common, "execution_status", "\"stuck\""),
@@ -225,11 +227,7 @@ impl Log {
 }
 
 fn done() -> Observation {
-    Observation::Finish(FinishObservation {
-        content: vec![TextContent::new("done").into()],
-        is_error: false,
-        extra: Extra::default(),
-    })
+    Observation::Finish(FinishObservation::new("done"))
 }
 
 fn unknown(common: &Common, kind: &str) -> Event {
@@ -240,11 +238,5 @@ fn unknown(common: &Common, kind: &str) -> Event {
 
 /// A state update: `value` is JSON text.
 pub fn update(common: &Common, key: &str, value: &str) -> Event {
-    annals::event::ConversationStateUpdateEvent {
-        common: common.clone(),
-        key: key.into(),
-        value: Json::parse(value).unwrap(),
-        extra: Extra::default(),
-    }
-    .into()
+    annals::event::ConversationStateUpdateEvent::new(common.clone(), key, Json::parse(value).unwrap()).into()
 }

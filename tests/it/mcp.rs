@@ -247,7 +247,7 @@ async fn tools_that_a_server_adds_are_available_in_the_next_step() {
     for number in 2..60 {
         stage.model.push(call(&format!("c{number}"), "add", json!({"a": 1, "b": number})));
         let before = stage.model.requests().len();
-        let options = annals::conversation::RunOptions { max_iterations: Some(1), max_budget: None };
+        let options = annals::conversation::RunOptions::default().max_iterations(1).max_budget(None);
         conversation.run_with(options).await.unwrap();
         assert_eq!(stage.model.requests().len(), before + 1);
         let requests = stage.model.requests();

@@ -110,7 +110,7 @@ impl File {
 
     fn set(&self, id: &str, field: &str, value: &str) {
         let fields = vec![FieldChange::set(field, value).unwrap()];
-        self.store.save_base_state(&conversation(id), BaseStateChange { expected: None, fields }).unwrap();
+        self.store.save_base_state(&conversation(id), BaseStateChange::new(fields)).unwrap();
     }
 }
 
@@ -250,7 +250,7 @@ fn other_events_under_the_same_id_are_a_conflict_or_are_renamed() {
     assert_eq!(report.problems, ["the events are not the same from sequence 1 on"]);
     assert_stored(&target.everything(None), &before);
 
-    let rename = CopyOptions { rename: true, ..CopyOptions::default() };
+    let rename = CopyOptions::default().rename(true);
     let reports = copy_with(&source, &target, rename);
     let renamed = reports[0].renamed.clone().unwrap();
     assert_eq!((reports[0].status, reports[0].added), (CopyStatus::Copied, 2));
@@ -355,7 +355,7 @@ fn an_erased_conversation_is_not_copied_again() {
     copy_all(&source, &target);
     target.store.retention().erase(&conversation("talk"), "asked to").unwrap();
     for rename in [false, true] {
-        let reports = copy_with(&source, &target, CopyOptions { rename, dry_run: false });
+        let reports = copy_with(&source, &target, CopyOptions::default().rename(rename).dry_run(false));
         assert_eq!((reports[0].status, &reports[0].renamed), (CopyStatus::Erased, &None));
         assert!(reports[0].problems[0].starts_with("it was erased in the target"), "{reports:?}");
     }
@@ -482,7 +482,7 @@ fn sub_agents_keep_their_parent_conversation() {
 fn a_dry_run_writes_nothing() {
     let (source, target) = (File::new(), File::new());
     eventful(&source, "talk");
-    let dry = CopyOptions { dry_run: true, ..CopyOptions::default() };
+    let dry = CopyOptions::default().dry_run(true);
     let report = copy_with(&source, &target, dry).remove(0);
     assert_eq!((report.status, report.added), (CopyStatus::Copied, 5));
     assert_eq!(target.ids(), []);

@@ -25,7 +25,12 @@ const FLAGS: &[(&str, [bool; 5])] = &[
 fn flags(name: &str) -> ChatFlags {
     let known = FLAGS.iter().find(|(known, _)| *known == name);
     let [caching, vision, tool_calling, strings, reasoning] = known.expect("flags of that name").1;
-    ChatFlags { caching, vision, tool_calling, strings, reasoning, whole: false }
+    ChatFlags::default()
+        .caching(caching)
+        .vision(vision)
+        .tool_calling(tool_calling)
+        .strings(strings)
+        .reasoning(reasoning)
 }
 
 /// The value with long texts replaced by their length and digest, as in the cases.

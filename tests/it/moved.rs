@@ -164,7 +164,7 @@ fn assert_moved<T: std::fmt::Debug>(result: Result<T, Error>, path: &Path, what:
 }
 
 fn only(event: NewEvent) -> Append {
-    Append { expected: Expected::Any, events: vec![event], base_state: None, leaf: None }
+    Append::new(Expected::Any, vec![event])
 }
 
 /// A write to the store.
@@ -185,7 +185,7 @@ const WRITES: [(&str, Write); 6] = [
     ("set_title", |store| store.set_title(&conversation("talk"), Some("late"))),
     ("save_base_state", |store| {
         let fields = vec![FieldChange::set("title", "1").unwrap()];
-        store.save_base_state(&conversation("talk"), BaseStateChange { expected: None, fields }).map(drop)
+        store.save_base_state(&conversation("talk"), BaseStateChange::new(fields)).map(drop)
     }),
     ("attach", |store| store.attach(&conversation("talk"), "late", b"late")),
     ("delete", |store| store.retention().delete(&conversation("talk")).map(drop)),
@@ -270,8 +270,7 @@ fn a_read_only_store_does_not_switch_to_another_file() {
     let stage = Stage::new();
     let writer = stage.open();
     writer.append(&conversation("talk"), Expected::Empty, &[pause("kept")]).unwrap();
-    let reader =
-        Store::open_with(stage.file(""), &Options { read_only: true, ..without_projector() }).unwrap();
+    let reader = Store::open_with(stage.file(""), &without_projector().read_only(true)).unwrap();
     reader.conversation(&conversation("talk")).unwrap();
     drop(writer);
     reader.conversation(&conversation("talk")).unwrap();
@@ -380,7 +379,7 @@ mod fork {
         use std::task::{Context, Poll, Waker};
 
         let stage = Stage::new();
-        let options = Options { pool_size: 1, ..Options::default() };
+        let options = Options::default().pool_size(1);
         let store = annals::aio::Store::from(Store::open_with(stage.file(""), &options).unwrap());
         let (holder, talk) = (store.clone(), conversation("talk"));
         let (begin, begun) = mpsc::channel();

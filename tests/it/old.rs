@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use annals::state::base::FieldChange;
 use annals::store::{Append, BaseStateChange, Leaf, SCHEMA_VERSION};
 use annals::transfer::{Exporter, Format, Importer};
-use annals::{ConversationId, EventId, Expected, Options, Sequence, Store};
+use annals::{ConversationId, EventId, Expected, Sequence, Store};
 use serde_json::json;
 
 use crate::support::events::{
@@ -45,9 +45,9 @@ fn furnish(store: &Store) {
     let set = |field: &str, value: &str| FieldChange::set(field, value).unwrap();
     for number in 0..70 {
         let fields = vec![set("number", &number.to_string()), set("tags", r#"{"frozen":"yes"}"#)];
-        let change = BaseStateChange { expected: None, fields };
+        let change = BaseStateChange::new(fields);
         let events = if number == 3 { vec![pause_after("i", "a")] } else { Vec::new() };
-        let append = Append { expected: Expected::Any, events, base_state: Some(change), leaf: None };
+        let append = Append::new(Expected::Any, events).base_state(change);
         store.append_all(&talk, append).unwrap();
     }
     store.set_title(&talk, Some("A title")).unwrap();
@@ -183,8 +183,7 @@ fn a_read_only_open_does_not_upgrade_a_frozen_database() {
         let scratch = Scratch::new();
         let bytes = fs::read(path).unwrap();
         fs::write(scratch.database(), &bytes).unwrap();
-        let opened =
-            Store::open_with(scratch.database(), &Options { read_only: true, ..without_projector() });
+        let opened = Store::open_with(scratch.database(), &without_projector().read_only(true));
         let name = path.file_stem().unwrap().to_str().unwrap();
         match opened {
             Ok(_) => assert_eq!(name, format!("schema-{SCHEMA_VERSION}")),
@@ -223,7 +222,7 @@ fn an_upgraded_file_is_covered_since_its_upgrade_and_says_so() {
         assert!(seen.changes > 0, "{path:?}");
         let since = seen.changes_since.unwrap();
         assert!(before <= since && since <= after, "{path:?}: {before} {since} {after}");
-        let head = Head { scope: Scope::Whole, at: after, heads: store.audit().chain_heads(None).unwrap() };
+        let head = Head::new(Scope::Whole, after, store.audit().chain_heads(None).unwrap());
         let line = format!("changes since {}", since.to_rfc3339());
         assert!(head.to_text().lines().any(|text| text == line), "{path:?}: {}", head.to_text());
         drop(store);

@@ -17,18 +17,18 @@ use crate::support::{
 };
 
 fn read_only() -> Options {
-    Options { read_only: true, ..without_projector() }
+    without_projector().read_only(true)
 }
 
 fn impatient() -> Options {
-    Options { busy_timeout: Duration::from_millis(60), ..without_projector() }
+    without_projector().busy_timeout(Duration::from_millis(60))
 }
 
 /// Asserts that opening fails with this error under all options, and changes nothing.
 #[track_caller]
 fn assert_refused(scratch: &Scratch, path: &Path, expected: &Error) {
     let before = contents(scratch);
-    for options in [without_projector(), read_only(), Options { create: false, ..without_projector() }] {
+    for options in [without_projector(), read_only(), without_projector().create(false)] {
         assert_error(Store::open_with(path, &options), expected);
         assert_same(&contents(scratch), &before);
     }
@@ -128,8 +128,7 @@ fn an_empty_file_becomes_a_store_when_it_may_be_written() {
     let empty = foreign(&scratch.database(), "an empty file");
     assert_error(Store::open_with(scratch.database(), &read_only()), &empty);
     assert_eq!(fs::read(scratch.database()).unwrap(), b"");
-    let store =
-        Store::open_with(scratch.database(), &Options { create: false, ..without_projector() }).unwrap();
+    let store = Store::open_with(scratch.database(), &without_projector().create(false)).unwrap();
     store.append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
     let db = scratch.foreign();
     assert_eq!(number(&db, "PRAGMA application_id"), i64::from(APPLICATION_ID));
@@ -146,7 +145,7 @@ fn a_path_that_cannot_hold_a_database_is_refused_with_the_reason() {
     assert_refused(&scratch, &path, &cannot(&path, "it is a folder; name a file in it"));
 
     let path = scratch.path("gone.db");
-    for options in [read_only(), Options { create: false, ..without_projector() }] {
+    for options in [read_only(), without_projector().create(false)] {
         assert_error(Store::open_with(&path, &options), &cannot(&path, "there is no such file"));
         assert!(!path.exists());
     }
@@ -311,7 +310,7 @@ fn clones_of_a_store_are_one_store() {
 
 #[test]
 fn stores_in_memory_share_nothing() {
-    let options = Options { read_only: true, create: false, ..Options::default() };
+    let options = Options::default().read_only(true).create(false);
     let (one, two) = (Store::in_memory(&options).unwrap(), Store::in_memory(&options).unwrap());
     let talk = conversation("talk");
     one.append(&talk, Expected::Any, &[pause("a")]).unwrap();
@@ -361,7 +360,7 @@ fn a_file_that_another_program_locks_cannot_become_a_store() {
 #[test]
 fn the_smallest_options_still_make_a_store() {
     let scratch = Scratch::new();
-    let options = Options { pool_size: 0, busy_timeout: Duration::ZERO, ..Options::default() };
+    let options = Options::default().pool_size(0).busy_timeout(Duration::ZERO);
     let talk = conversation("talk");
     for store in
         [Store::open_with(scratch.database(), &options).unwrap(), Store::in_memory(&options).unwrap()]

@@ -37,8 +37,7 @@ fn a_value_is_read_back_unchanged_in_every_way() {
     // A retry with the same event changes nothing.
     assert!(store.append(&talk, Expected::Any, std::slice::from_ref(&own)).unwrap()[0].known);
 
-    let page =
-        store.events(&talk, &EventQuery { kinds: vec![KIND.into()], ..EventQuery::default() }, 10).unwrap();
+    let page = store.events(&talk, &EventQuery::default().kinds(vec![KIND.into()]), 10).unwrap();
     assert_eq!(page.events.len(), 1);
     assert_eq!(page.events[0].body::<Shipped>().unwrap(), shipped(17));
     let feed = store.follow(Position::START).next_page(10, Duration::ZERO).unwrap();

@@ -1,7 +1,7 @@
 //! Correlation and causation ids: an index of them follows the log, over all conversations.
 
 use annals::event::{Correlation, NewEvent};
-use annals::store::{EventQuery, FeedEvent, Redaction, SqlLimits, SqlQuery, SqlValue};
+use annals::store::{EventQuery, FeedEvent, Redaction, SqlQuery, SqlValue};
 use annals::{EventId, Expected, Options, Position, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -23,7 +23,7 @@ struct Step {
 fn step(id: &str, correlation_id: &str, causation_id: &str) -> NewEvent {
     let given = |id: &str| (!id.is_empty()).then(|| id.to_owned());
     let correlation =
-        Correlation { correlation_id: given(correlation_id), causation_id: given(causation_id) };
+        Correlation::default().correlation_id(given(correlation_id)).causation_id(given(causation_id));
     NewEvent::of(KIND, &Step { id: id.into(), name: "step".into(), correlation }).unwrap()
 }
 
@@ -72,15 +72,15 @@ fn a_query_of_one_conversation_has_both_ids_as_conditions() {
     let store = scratch.open_without_projector();
     furnish(&store);
     let (talk, bill) = (conversation("talk"), conversation("bill"));
-    let order = |id: &str| EventQuery { correlation_id: Some(id.into()), ..EventQuery::default() };
+    let order = |id: &str| EventQuery::default().correlation_id(id.to_owned());
     for (id, query, wanted) in [
         (&talk, order("order-1"), &["t1", "t3"][..]),
-        (&talk, EventQuery { descending: true, ..order("order-1") }, &["t3", "t1"]),
-        (&talk, EventQuery { causation_id: Some("b1".into()), ..order("order-1") }, &["t3"]),
-        (&talk, EventQuery { causation_id: Some("b1".into()), ..order("order-2") }, &[]),
-        (&talk, EventQuery { kinds: vec!["MessageEvent".into()], ..order("order-1") }, &[]),
-        (&talk, EventQuery { kinds: vec![KIND.into()], ..order("order-2") }, &["t2"]),
-        (&bill, EventQuery { causation_id: Some("t1".into()), ..EventQuery::default() }, &["b1", "b3"]),
+        (&talk, order("order-1").descending(true), &["t3", "t1"]),
+        (&talk, order("order-1").causation_id("b1".to_owned()), &["t3"]),
+        (&talk, order("order-2").causation_id("b1".to_owned()), &[]),
+        (&talk, order("order-1").kinds(vec!["MessageEvent".into()]), &[]),
+        (&talk, order("order-2").kinds(vec![KIND.into()]), &["t2"]),
+        (&bill, EventQuery::default().causation_id("t1".to_owned()), &["b1", "b3"]),
         (&bill, order("order-3"), &[]),
     ] {
         let page = store.events(id, &query, 10).unwrap();
@@ -89,7 +89,7 @@ fn a_query_of_one_conversation_has_both_ids_as_conditions() {
         assert_eq!(store.count_events(id, &query).unwrap(), wanted.len() as u64, "{query:?}");
     }
     let first = store.events(&talk, &order("order-1"), 1).unwrap();
-    let rest = store.events(&talk, &EventQuery { from: first.next, ..order("order-1") }, 1).unwrap();
+    let rest = store.events(&talk, &order("order-1").from(first.next), 1).unwrap();
     assert_eq!((rest.events[0].id.as_str(), rest.next), ("t3", None));
     let unknown = store.events(&conversation("none"), &order("order-1"), 1);
     assert!(matches!(unknown, Err(annals::Error::UnknownConversation { .. })), "{unknown:?}");
@@ -103,9 +103,8 @@ fn an_event_gives_the_ids_for_what_follows_from_it() {
         .append(&talk, Expected::Empty, &[user_message("hello", "tea"), step("t1", "order-1", "hello")])
         .unwrap();
     let page = store.events(&talk, &EventQuery::default(), 10).unwrap();
-    let both = |correlation: &str, cause: &str| Correlation {
-        correlation_id: Some(correlation.into()),
-        causation_id: Some(cause.into()),
+    let both = |correlation: &str, cause: &str| {
+        Correlation::default().correlation_id(correlation.to_owned()).causation_id(cause.to_owned())
     };
     assert_eq!(page.events[0].correlation(), Correlation::default());
     assert_eq!(page.events[0].as_cause(), both("hello", "hello"));
@@ -168,7 +167,7 @@ fn sql_finds_what_an_event_has_led_to() {
         SELECT c.event_id FROM correlations AS c JOIN effect ON c.causation_id = effect.event_id) \
         SELECT event_id FROM effect WHERE event_id <> :cause ORDER BY event_id";
     let parameters = [("cause".to_owned(), SqlValue::from("t1"))];
-    let query = SqlQuery { sql, parameters: &parameters, limits: SqlLimits::default() };
+    let query = SqlQuery::new(sql).parameters(&parameters);
     let found = ["b1", "b3", "t3"].map(|id| vec![SqlValue::from(id)]);
     assert_eq!(store.query(&query).unwrap().rows, found);
 }
@@ -193,6 +192,6 @@ fn a_payload_keeps_its_bytes_whatever_its_ids_are() {
     assert_eq!(stored, texts);
     assert!(page.events.iter().all(|event| event.correlation() == Correlation::default()));
     let sql = "SELECT count(*) FROM correlations";
-    let query = SqlQuery { sql, parameters: &[], limits: SqlLimits::default() };
+    let query = SqlQuery::new(sql);
     assert_eq!(store.query(&query).unwrap().rows, [[SqlValue::Integer(0)]]);
 }

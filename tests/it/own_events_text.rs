@@ -12,7 +12,7 @@ const KIND: &str = "shop.shipped";
 
 fn knowing() -> Options {
     let shipped = OwnKind::new(KIND).text_members(["carrier", "note"]);
-    Options { own_kinds: OwnKinds::default().with(shipped), ..without_projector() }
+    without_projector().own_kinds(OwnKinds::default().with(shipped))
 }
 
 fn furnish(store: &Store) {
@@ -62,7 +62,7 @@ fn every_program_has_the_text_that_the_payload_names() {
     drop(other);
     // Another choice of members is for new events.
     let shipped = OwnKind::new(KIND).text_members(["order"]);
-    let options = Options { own_kinds: OwnKinds::default().with(shipped), ..without_projector() };
+    let options = without_projector().own_kinds(OwnKinds::default().with(shipped));
     let store = Store::open_with(scratch.database(), &options).unwrap();
     assert_text(&store);
     let value = json!({"id": "new", "order": "eighteen", "carrier": "Yamato"});

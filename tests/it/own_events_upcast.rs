@@ -38,7 +38,7 @@ fn to_carriers(members: &mut Map<String, Value>) -> Result<(), &'static str> {
 
 fn knowing() -> Options {
     let shipped = OwnKind::new(KIND).upcaster(to_grams).upcaster(to_carriers);
-    Options { own_kinds: OwnKinds::default().with(shipped), ..without_projector() }
+    without_projector().own_kinds(OwnKinds::default().with(shipped))
 }
 
 /// The same event as each version of the host wrote it.

@@ -186,11 +186,8 @@ fn sources_are_read_as_the_reference_reads_them_and_written_without_credentials(
             Err(error) => assert!(is_refused, "{case} {error}"),
         }
     }
-    let secret = PluginSource {
-        source: "https://x:${TOKEN}@h/r".to_owned(),
-        reference: Some("${BRANCH:-main}".to_owned()),
-        repo_path: None,
-    };
+    let secret =
+        PluginSource::new("https://x:${TOKEN}@h/r".to_owned()).reference("${BRANCH:-main}".to_owned());
     assert_eq!(secret.references(), ["BRANCH", "TOKEN"]);
     let (expanded, used) = secret.expanded(&|name| (name == "TOKEN").then(|| "s3cret".to_owned()));
     assert_eq!((expanded.source.as_str(), used), ("https://x:s3cret@h/r", vec!["s3cret".to_owned()]));
@@ -301,7 +298,7 @@ async fn marketplaces_resolve_plugin_names_as_in_the_reference() {
         ("~/x", false),
         ("file:///etc", false),
     ] {
-        let entry = SkillEntry { name: "s".to_owned(), description: None, source: source.to_owned() };
+        let entry = SkillEntry::new("s", source);
         assert_eq!(entry.folder(&hostile).is_some(), is_inside, "{source}");
     }
     // Neither is its list read from elsewhere.
@@ -441,7 +438,7 @@ async fn a_folder_in_a_source_is_one_that_lies_in_it() {
     std::os::unix::fs::symlink("inner", real.join("home/tools/linked")).unwrap();
     let fetcher = Fetcher::of_home(&real.join("home"));
     let fetch = async |source: &str, path: &str| {
-        let source = PluginSource { repo_path: Some(path.to_owned()), ..PluginSource::new(source) };
+        let source = PluginSource::new(source).repo_path(path.to_owned());
         fetcher.fetch(&source, &[]).await.map(|fetched| fetched.folder)
     };
     let tools = real.join("home/tools");
@@ -470,12 +467,9 @@ async fn a_folder_in_a_source_is_one_that_lies_in_it() {
 #[tokio::test]
 async fn names_that_git_would_read_as_something_else_are_refused() {
     // Without a cache, nothing is fetched.
-    let fetcher = Fetcher { cache: None, ..Fetcher::of_home(Path::new("/nowhere")) };
+    let fetcher = Fetcher::of_home(Path::new("/nowhere")).cache(None);
     let fetch = async |reference: &str| {
-        let source = PluginSource {
-            reference: Some(reference.to_owned()),
-            ..PluginSource::new("https://127.0.0.1:9/r.git")
-        };
+        let source = PluginSource::new("https://127.0.0.1:9/r.git").reference(reference.to_owned());
         fetcher.fetch(&source, &[]).await.unwrap_err()
     };
     for right in ["main", "v1.0", "feature/a-b_c", "0123abcd", "@", ""] {
@@ -535,12 +529,12 @@ async fn a_commit_is_fetched_once_and_then_read_from_the_cache() {
     let (repo, home) = (scratch.path().join("my-repo"), scratch.path().join("home"));
     fs::create_dir(&repo).unwrap();
     let (first, second) = repository(&repo);
-    let fetcher = Fetcher { settings: GitSettings::None, ..Fetcher::of_home(&home) };
+    let fetcher = Fetcher::of_home(&home).settings(GitSettings::None);
     let url = format!("file://{}", repo.display());
-    let source = |reference: Option<&str>, path: Option<&str>| PluginSource {
-        source: url.clone(),
-        reference: reference.map(str::to_owned),
-        repo_path: path.map(str::to_owned),
+    let source = |reference: Option<&str>, path: Option<&str>| {
+        PluginSource::new(url.clone())
+            .reference(reference.map(str::to_owned))
+            .repo_path(path.map(str::to_owned))
     };
     let text = |folder: &Path| fs::read_to_string(folder.join("skills/s.md")).unwrap();
     for (reference, commit, content) in [
@@ -585,12 +579,12 @@ async fn a_repository_that_never_answers_is_given_up() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let home = tempfile::tempdir().unwrap();
     let patience = Duration::from_millis(300);
-    let fetcher = Fetcher { patience, settings: GitSettings::None, ..Fetcher::of_home(home.path()) };
+    let fetcher = Fetcher::of_home(home.path()).patience(patience).settings(GitSettings::None);
     let source = PluginSource::new(format!("http://{}/r", listener.local_addr().unwrap()));
     let began = std::time::Instant::now();
     assert!(matches!(fetcher.fetch(&source, &[]).await, Err(PluginError::Late { .. })));
     assert!(began.elapsed() < Duration::from_secs(120));
-    let none = Fetcher { cache: None, ..fetcher };
+    let none = fetcher.cache(None);
     assert_eq!(none.fetch(&source, &[]).await, Err(PluginError::NoCache));
 }
 
@@ -606,7 +600,7 @@ async fn plugins_can_be_installed_turned_off_refreshed_and_removed() {
     let list = plugins.list().unwrap();
     assert_eq!(names(&list), [("off".to_owned(), false), ("four".to_owned(), true)]);
     assert_eq!(list[1].source, "local");
-    let fetcher = Fetcher { settings: GitSettings::None, ..Fetcher::of_home(&folders.home) };
+    let fetcher = Fetcher::of_home(&folders.home).settings(GitSettings::None);
     let full = PluginSource::new(folders.root.join("full").to_str().unwrap());
     let new = plugins.install(&fetcher, &full, Installing::New).await.unwrap();
     assert_eq!((new.name.as_str(), new.version.as_str(), new.enabled), ("city-weather", "1.2.3", true));

@@ -13,7 +13,7 @@ use annals::transfer::Importer;
 use annals::{ConversationId, Error, Expected, Sequence, Store, Timestamp};
 
 use crate::support::events::{answered, command, pause, printed, user_message};
-use crate::support::{Scratch, all_events, assert_error, conversation, folder};
+use crate::support::{Found, Scratch, all_events, assert_error, conversation, folder, said};
 
 const MOMENT: Timestamp = Timestamp(1_769_860_800_000_000); // 2026-01-31T12:00:00Z
 
@@ -27,7 +27,7 @@ fn store(scratch: &Scratch) -> Store {
 }
 
 fn head(store: &Store) -> Head {
-    Head { scope: Scope::Whole, at: MOMENT, heads: store.audit().chain_heads(None).unwrap() }
+    Head::new(Scope::Whole, MOMENT, store.audit().chain_heads(None).unwrap())
 }
 
 /// Changes the file as its owner can: drops the guards, runs `sql`, and computes the chain again.
@@ -106,10 +106,8 @@ fn a_store_that_only_grew_matches_its_old_head() {
 /// Every change here passes the check of the chain itself. Only the head that was kept outside the store reveals it.
 #[test]
 fn a_rewritten_chain_does_not_match_a_kept_head() {
-    let talk = |sequence: Option<u64>, what: &str| Finding {
-        conversation: Some(conversation("a talk")),
-        sequence: sequence.map(Sequence),
-        what: what.into(),
+    let talk = |sequence: Option<u64>, what: &str| -> Found {
+        (Some(conversation("a talk")), sequence.map(Sequence), what.into())
     };
     let rewritten =
         "its first 4 events are not those it had at 2026-01-31T12:00:00 UTC: its history was rewritten";
@@ -139,18 +137,16 @@ fn a_rewritten_chain_does_not_match_a_kept_head() {
              payload_bytes = 0, leaf_event_id = NULL, first_message = NULL, first_timestamp = NULL, last_timestamp = NULL, \
              status = 'idle', updated_minute = 0, head_hash = zeroblob(32) WHERE key = 2",
             vec![
-                Finding {
-                    conversation: None,
-                    sequence: None,
-                    what: "the log ends at position 4, at 2026-01-31T12:00:00 UTC it had 5: it was set back"
-                        .into(),
-                },
-                Finding {
-                    conversation: Some(conversation("other")),
-                    sequence: None,
-                    what: "it ends after 0 events; at 2026-01-31T12:00:00 UTC it had 1: its end was cut off"
-                        .into(),
-                },
+                (
+                    None,
+                    None,
+                    "the log ends at position 4, at 2026-01-31T12:00:00 UTC it had 5: it was set back".into(),
+                ),
+                (
+                    Some(conversation("other")),
+                    None,
+                    "it ends after 0 events; at 2026-01-31T12:00:00 UTC it had 1: its end was cut off".into(),
+                ),
             ],
         ),
     ] {
@@ -159,7 +155,7 @@ fn a_rewritten_chain_does_not_match_a_kept_head() {
         let then = head(&store);
         rewrite(&scratch, sql);
         assert_eq!(without_guards(&store), [], "the chain alone does not reveal it: {sql}");
-        assert_eq!(compare(&store, &then).unwrap(), findings, "{sql}");
+        assert_eq!(said(&compare(&store, &then).unwrap()), findings, "{sql}");
     }
 }
 
@@ -228,7 +224,7 @@ fn check(folder: &Path) -> Result<(u64, u64, bool), String> {
 }
 
 fn bundle(store: &Store, id: &ConversationId, to: &Path, key: Option<&Key>) -> u64 {
-    let options = BundleOptions { key, at: MOMENT, withheld: Withheld::default() };
+    let options = BundleOptions::new(MOMENT).key(key);
     write_bundle(store, id, to, &options).unwrap().events
 }
 
@@ -326,15 +322,12 @@ fn withheld_text_is_not_in_a_bundle_and_the_chain_still_holds() {
     store.retention().redact(&talk, Redaction::Event(&all_events(&store, &talk)[1].id), "a test").unwrap();
     let events = all_events(&store, &talk);
     let key = Key::make(&scratch.path("key")).unwrap();
-    let withheld = Withheld {
-        events: vec![events[9].id.clone()],
-        finders: vec![
-            store.retention().finder_with_own(&talk, &Finder::secrets(), &[]).unwrap(),
-            Finder::default().with_values(&[("value 1".into(), CANARY.into())]).unwrap(),
-            Finder::expression("(?i)jane doe").unwrap(),
-        ],
-    };
-    let options = BundleOptions { key: Some(&key), at: MOMENT, withheld };
+    let withheld = Withheld::default().events(vec![events[9].id.clone()]).finders(vec![
+        store.retention().finder_with_own(&talk, &Finder::secrets(), &[]).unwrap(),
+        Finder::default().with_values(&[("value 1".into(), CANARY.into())]).unwrap(),
+        Finder::expression("(?i)jane doe").unwrap(),
+    ]);
+    let options = BundleOptions::new(MOMENT).key(&key).withheld(withheld);
     let to = scratch.path("proof");
     let made = write_bundle(&store, &talk, &to, &options).unwrap();
     assert_eq!((made.events, made.redacted, made.withheld), (10, 1, 6));
@@ -374,8 +367,8 @@ fn a_secret_in_an_id_prevents_a_bundle() {
     let store = store(&scratch);
     let made = |pattern: &str, events: Vec<annals::EventId>| {
         let finders = vec![Finder::expression(pattern).unwrap()];
-        let withheld = Withheld { events, finders };
-        let options = BundleOptions { key: None, at: MOMENT, withheld };
+        let withheld = Withheld::default().events(events).finders(finders);
+        let options = BundleOptions::new(MOMENT).withheld(withheld);
         write_bundle(&store, &conversation("a talk"), &scratch.path("out"), &options).map(drop)
     };
     assert_error(made("talk", Vec::new()), &Error::SecretInId { place: "the conversation's id".into() });
@@ -492,7 +485,7 @@ fn a_bundle_is_written_into_an_empty_folder_only() {
     let to = scratch.path("out");
     std::fs::create_dir(&to).unwrap();
     bundle(&store, &conversation("other"), &to, None);
-    let options = BundleOptions { key: None, at: MOMENT, withheld: Withheld::default() };
+    let options = BundleOptions::new(MOMENT);
     assert_error(
         write_bundle(&store, &conversation("other"), &to, &options),
         &Error::WouldOverwrite { path: to },

@@ -21,7 +21,7 @@ fn talk(store: &Store, id: &str, day: &str, status: &str, tag: (&str, &str)) -> 
         FieldChange::set("execution_status", json!(status).to_string()).unwrap(),
         FieldChange::set("tags", json!({tag.0: tag.1}).to_string()).unwrap(),
     ];
-    store.save_base_state(&id, BaseStateChange { expected: None, fields }).unwrap();
+    store.save_base_state(&id, BaseStateChange::new(fields)).unwrap();
     id
 }
 
@@ -54,23 +54,17 @@ fn rules_choose_by_age_number_size_status_and_tag() {
     let one = store.conversation(&conversation("oldest")).unwrap().payload_bytes;
     let all = PruneRules::default;
     let cases: [(PruneRules, &[&str]); 11] = [
-        (PruneRules { older_than: before("2025-03-15"), ..all() }, &["oldest", "legal", "stuck"]),
-        (PruneRules { older_than: before("2026-01-01"), ..all() }, &["oldest", "legal", "stuck", "newest"]),
-        (PruneRules { keep_last: Some(1), ..all() }, &["oldest", "legal", "stuck"]),
-        (PruneRules { keep_last: Some(9), ..all() }, &[]),
-        (PruneRules { bytes_max: Some(one * 3), ..all() }, &["oldest", "legal"]),
-        (PruneRules { bytes_max: Some(0), ..all() }, &["oldest", "legal", "stuck", "newest"]),
-        (PruneRules { tags: tag("env", Some("ci")), ..all() }, &["oldest", "stuck"]),
-        (PruneRules { tags: tag("env", None), ..all() }, &["oldest", "stuck", "newest"]),
-        (PruneRules { statuses: vec!["stuck".into(), "running".into()], ..all() }, &["stuck", "busy"]),
-        (
-            PruneRules { older_than: before("2025-03-15"), statuses: vec!["finished".into()], ..all() },
-            &["oldest", "legal"],
-        ),
-        (
-            PruneRules { older_than: before("2026-01-01"), kept_tags: tag("hold", None), ..all() },
-            &["oldest", "stuck", "newest"],
-        ),
+        (all().older_than(before("2025-03-15")), &["oldest", "legal", "stuck"]),
+        (all().older_than(before("2026-01-01")), &["oldest", "legal", "stuck", "newest"]),
+        (all().keep_last(1), &["oldest", "legal", "stuck"]),
+        (all().keep_last(9), &[]),
+        (all().bytes_max(one * 3), &["oldest", "legal"]),
+        (all().bytes_max(0), &["oldest", "legal", "stuck", "newest"]),
+        (all().tags(tag("env", Some("ci"))), &["oldest", "stuck"]),
+        (all().tags(tag("env", None)), &["oldest", "stuck", "newest"]),
+        (all().statuses(vec!["stuck".into(), "running".into()]), &["stuck", "busy"]),
+        (all().older_than(before("2025-03-15")).statuses(vec!["finished".into()]), &["oldest", "legal"]),
+        (all().older_than(before("2026-01-01")).kept_tags(tag("hold", None)), &["oldest", "stuck", "newest"]),
     ];
     for (rules, expected) in cases {
         let plan = store.retention().plan_pruning(&rules).unwrap();
@@ -78,7 +72,7 @@ fn rules_choose_by_age_number_size_status_and_tag() {
         assert_eq!(plan.kept, 5 - expected.len() as u64);
         assert!(plan.running <= 1);
     }
-    assert!(PruneRules { kept_tags: tag("hold", None), ..all() }.is_empty());
+    assert!(all().kept_tags(tag("hold", None)).is_empty());
     assert_eq!(store.count_conversations(&Default::default()).unwrap(), 5, "a plan deletes nothing");
 }
 
@@ -87,8 +81,7 @@ fn a_pruned_conversation_leaves_a_receipt_and_the_rest_is_untouched() {
     let scratch = Scratch::new();
     let store = scratch.open_without_projector();
     stage(&store);
-    let rules =
-        PruneRules { older_than: before("2025-03-15"), kept_tags: tag("hold", None), ..Default::default() };
+    let rules = PruneRules::default().older_than(before("2025-03-15")).kept_tags(tag("hold", None));
     let kept = ["legal", "busy", "newest"].map(|id| all_events(&store, &conversation(id)));
     let planned = store.retention().plan_pruning(&rules).unwrap();
     let mut reported = Vec::new();
@@ -119,7 +112,7 @@ fn a_conversation_that_changes_after_the_plan_is_kept() {
     let scratch = Scratch::new();
     let store = scratch.open_without_projector();
     stage(&store);
-    let rules = PruneRules { older_than: before("2026-01-01"), ..Default::default() };
+    let rules = PruneRules::default().older_than(before("2026-01-01"));
     let mut first = true;
     let done = store
         .retention()
@@ -151,7 +144,7 @@ fn a_conversation_and_its_sub_agents_are_pruned_together() {
     folder::write(&place, &family);
     Importer::new(&store, Default::default()).import(&place, &mut |_| ()).unwrap();
     talk(&store, "other", "2030-01-01", "finished", ("env", "ci"));
-    let rules = PruneRules { keep_last: Some(1), ..Default::default() };
+    let rules = PruneRules::default().keep_last(1);
     let plan = store.retention().prune(&rules, None, &mut |_| ()).unwrap();
     assert_eq!(plan.pruned.len(), 2, "{plan:#?}");
     assert_eq!(plan.pruned[1].with.as_ref(), Some(&plan.pruned[0].id));
@@ -164,7 +157,7 @@ fn archived_conversations_count_with_their_archived_size_and_are_pruned_too() {
     let scratch = Scratch::new();
     let store = scratch.open_without_projector();
     Importer::new(&store, Default::default()).import(&folder::golden("conversations"), &mut |_| ()).unwrap();
-    let rules = PruneRules { keep_last: Some(0), statuses: vec!["finished".into()], ..Default::default() };
+    let rules = PruneRules::default().keep_last(0).statuses(vec!["finished".into()]);
     let before = store.retention().plan_pruning(&rules).unwrap();
     let ids: Vec<_> = before.pruned.iter().map(|one| one.id.clone()).collect();
     store.retention().archive(&ids, None, &mut |_| ()).unwrap();

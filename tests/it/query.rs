@@ -15,13 +15,13 @@ fn ask(store: &Store, sql: &str) -> Result<SqlAnswer> {
 }
 
 fn ask_within(store: &Store, sql: &str, limits: SqlLimits) -> Result<SqlAnswer> {
-    store.query(&SqlQuery { sql, parameters: &[], limits })
+    store.query(&SqlQuery::new(sql).limits(limits))
 }
 
 fn ask_with(store: &Store, sql: &str, parameters: &[(&str, SqlValue)]) -> Result<SqlAnswer> {
     let parameters: Vec<_> =
         parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    store.query(&SqlQuery { sql, parameters: &parameters, limits: SqlLimits::default() })
+    store.query(&SqlQuery::new(sql).parameters(&parameters))
 }
 
 /// Returns the error and the hint for a query that is rejected.
@@ -358,7 +358,7 @@ fn every_other_statement_is_rejected_and_changes_nothing() {
     assert!(attacks().len() > 190, "{}", attacks().len());
     // The same on a read-only store and on a store in memory.
     drop(store);
-    let read_only = Options { read_only: true, ..Options::default() };
+    let read_only = Options::default().read_only(true);
     let read_only = Store::open_with(scratch.database(), &read_only).unwrap();
     let memory = Store::in_memory(&Options::default()).unwrap();
     for sql in attacks() {
@@ -373,11 +373,7 @@ fn every_other_statement_is_rejected_and_changes_nothing() {
 fn statements_that_would_never_end_are_ended() {
     let scratch = Scratch::new();
     let store = store(&scratch);
-    let limits = SqlLimits {
-        time_max: Duration::from_millis(300),
-        memory_bytes_max: 64 << 20,
-        ..SqlLimits::default()
-    };
+    let limits = SqlLimits::default().time_max(Duration::from_millis(300)).memory_bytes_max(64 << 20);
     for sql in [
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n",
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION SELECT x + 1 FROM n) SELECT max(x) FROM n",
@@ -417,7 +413,7 @@ fn statements_that_would_never_end_are_ended() {
 fn statements_that_would_use_all_memory_are_ended_by_the_memory_limit() {
     let scratch = Scratch::new();
     let store = store(&scratch);
-    let limits = SqlLimits { time_max: Duration::MAX, memory_bytes_max: 32 << 20, ..SqlLimits::default() };
+    let limits = SqlLimits::default().time_max(Duration::MAX).memory_bytes_max(32 << 20);
     for sql in [
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION SELECT x + 1 FROM n) SELECT max(x) FROM n",
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) \
@@ -462,7 +458,7 @@ fn an_answer_is_truncated_at_its_limits_and_reports_it() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     let sql = "SELECT text FROM transcript ORDER BY sequence";
-    let limit = |rows_max, bytes_max| SqlLimits { rows_max, bytes_max, ..SqlLimits::default() };
+    let limit = |rows_max, bytes_max| SqlLimits::default().rows_max(rows_max).bytes_max(bytes_max);
     let cut = ask_within(&store, sql, limit(2, 1_000)).unwrap();
     assert_eq!(cut.rows, [[text("list the files")], [text("ls -l")]]);
     assert_eq!(cut.truncated, Some(Truncation::Rows));
@@ -546,7 +542,7 @@ fn a_forged_view_gains_nothing() {
         let db = scratch.foreign();
         db.execute_batch(&format!("DROP VIEW conversations; CREATE VIEW conversations AS {forged}")).unwrap();
         drop(db);
-        let read_only = Options { read_only: true, ..Options::default() };
+        let read_only = Options::default().read_only(true);
         let store = Store::open_with(scratch.database(), &read_only).unwrap();
         let error = ask(&store, "SELECT status FROM conversations").expect_err(forged);
         assert!(error.to_string().contains(refused), "{forged}: {error}");

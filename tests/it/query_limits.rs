@@ -75,20 +75,20 @@ impl Asked {
     /// statement may use several times as much beyond the limit.
     fn on(store: Store) -> Self {
         let sql = "SELECT length(replace(printf('%.*c', 40000000, 'x'), 'x', '1'))";
-        let limits = SqlLimits { time_max: PATIENCE, memory_bytes_max: 4 * MEMORY, ..SqlLimits::default() };
+        let limits = SqlLimits::default().time_max(PATIENCE).memory_bytes_max(4 * MEMORY);
         let began = cpu_time();
-        store.query(&SqlQuery { sql, parameters: &[], limits }).unwrap();
+        store.query(&SqlQuery::new(sql).limits(limits)).unwrap();
         let cpu_time_max = CPU_TIME_MAX.max(TIME + 6 * (cpu_time() - began));
         Self { store, cpu_time_max }
     }
 
     /// Returns the error that ends a statement. Checks the processor time and the memory that it used.
     fn ended(&self, sql: &str, time_max: Duration) -> Error {
-        let limits = SqlLimits { time_max, memory_bytes_max: MEMORY, ..SqlLimits::default() };
+        let limits = SqlLimits::default().time_max(time_max).memory_bytes_max(MEMORY);
         let _before = peak_memory();
         let before = peak_memory();
         let began = cpu_time();
-        let error = self.store.query(&SqlQuery { sql, parameters: &[], limits }).expect_err(sql);
+        let error = self.store.query(&SqlQuery::new(sql).limits(limits)).expect_err(sql);
         // Processor time is measured and not elapsed time, because other programs may delay the process. Without limits
         // each statement takes minutes and gigabytes. One call of a function over 60 MB may exceed the time limit. The
         // argument and the result of a function of Annals may exceed the memory limit.

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::support::events::{event, user_message};
 use crate::support::random::Random;
-use crate::support::{Scratch, conversation, folder};
+use crate::support::{Scratch, altered, conversation, folder};
 
 fn with_goldens(scratch: &Scratch) -> Store {
     let store = scratch.open_without_projector();
@@ -53,7 +53,7 @@ fn every_step_is_the_state_of_that_moment() {
             assert_eq!(step.iteration, state.whole.iteration(), "{name} {place}");
             let known = !state.stats.usage_to_metrics.is_empty();
             let expected = known.then(|| Usage::of(&state.stats.combined()));
-            let rounded = |usage: Usage| Usage { cost: (usage.cost * 1e9).round(), ..usage };
+            let rounded = |usage: Usage| altered!(usage, { cost: (usage.cost * 1e9).round() });
             assert_eq!(step.spent.total.map(rounded), expected.map(rounded), "{name} {place}");
         }
     }

@@ -3,7 +3,7 @@
 
 use annals::event::{Unfamiliar, decode};
 use annals::redact::{Finder, REDACTED};
-use annals::store::{Finding, Redaction, RedactionReport, StoredEvent};
+use annals::store::{Finding, Redaction, RedactionReport};
 use annals::transfer::{Exporter, Format, ImportOptions, ImportStatus};
 use annals::{ConversationId, Error, EventId, Expected, Store};
 
@@ -12,7 +12,7 @@ use crate::support::folder::{self, Tree};
 use crate::support::planted::{self, BEGINNING, CANARY, count_bytes, found, plant};
 use crate::support::projected::{assert_same_rows, dump};
 use crate::support::{
-    Scratch, all_events, assert_error, assert_sound, conversation, number, rows, without_projector,
+    Scratch, all_events, altered, assert_error, assert_sound, conversation, number, rows, without_projector,
 };
 
 fn canary() -> Finder {
@@ -61,11 +61,10 @@ fn a_redaction_changes_only_the_redacted_text() {
     let after = all_events(&store, &id);
     assert_eq!(after.len(), before.len());
     for (before, after) in before.iter().zip(&after) {
-        let expected = StoredEvent {
+        let expected = altered!(before, {
             payload: before.payload.replace(CANARY, REDACTED),
             redacted_digest: Some(annals::chain::Digest::of(before.payload.as_bytes())),
-            ..before.clone()
-        };
+        });
         assert_eq!(*after, expected);
         let was_readable = decode(&before.payload, Unfamiliar::Refuse).is_ok();
         assert_eq!(decode(&after.payload, Unfamiliar::Refuse).is_ok(), was_readable, "{}", after.payload);
@@ -151,7 +150,7 @@ fn an_import_does_not_bring_redacted_text_back() {
     let redacted = export(&scratch, &store, &id, "redacted");
     let report = planted::import(&scratch, &store, &planted::tree());
     assert_eq!((report.status, report.added, report.problems), (ImportStatus::Unchanged, 0, vec![]));
-    let accepting = ImportOptions { accept_changed_files: true, ..ImportOptions::default() };
+    let accepting = ImportOptions::default().accept_changed_files(true);
     let report = planted::import_with(&scratch, &store, &planted::tree(), accepting);
     assert_eq!(report.status, ImportStatus::Unchanged);
     // A folder with a new event and a changed base state does not bring it back either.
@@ -193,7 +192,7 @@ fn a_plan_changes_nothing_and_reports_what_would_change() {
     assert_eq!(found(&store), 3);
     assert_eq!(store.audit().admin_log(0, 10).unwrap(), []);
     let done = redact(&store, &id);
-    assert_eq!(plan, RedactionReport { act: None, log_emptied: false, ..done.clone() });
+    assert_eq!(plan, altered!(done, { act: None, log_emptied: false }));
     assert_eq!(done.act, Some(1));
     let nothing = redact(&store, &id);
     assert_eq!((nothing.act, nothing.taken, nothing.events), (None, vec![], 0), "all is redacted already");
@@ -313,14 +312,9 @@ fn a_redacted_payload_that_is_changed_again_is_found() {
 #[test]
 fn the_administrative_log_is_append_only_and_chained() {
     let scratch = Scratch::new();
-    let options = annals::Options {
-        actor: annals::store::Actor {
-            user: Some("u\n1".into()),
-            host: Some("h".into()),
-            program: "test 1".into(),
-        },
-        ..without_projector()
-    };
+    let options = without_projector().actor(
+        annals::store::Actor::default().user("u\n1".to_owned()).host("h".to_owned()).program("test 1".into()),
+    );
     let store = Store::open_with(scratch.database(), &options).unwrap();
     let id = plant(&scratch, &store);
     redact(&store, &id);
@@ -384,7 +378,7 @@ fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
     assert_eq!(report.status, ImportStatus::Conflict);
     assert!(report.problems[0].problem.starts_with("it was erased here at"), "{:?}", report.problems);
     assert_error(store.conversation(&id), &Error::UnknownConversation { conversation: "planted".into() });
-    let accepting = ImportOptions { accept_erased: true, ..ImportOptions::default() };
+    let accepting = ImportOptions::default().accept_erased(true);
     let report = planted::import_with(&scratch, &store, &planted::tree(), accepting);
     assert_eq!((report.status, report.events), (ImportStatus::Partial, 4));
     assert_eq!(store.audit().admin_log(0, 10).unwrap().last().unwrap().act, "accept");
@@ -408,7 +402,7 @@ fn content_that_another_conversation_shares_stays_there() {
     let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
     folder::write(&scratch.path("in2/second"), &planted::tree());
-    let options = ImportOptions { id: Some(conversation("second")), ..ImportOptions::default() };
+    let options = ImportOptions::default().id(conversation("second"));
     annals::transfer::Importer::new(&store, options)
         .import(&scratch.path("in2/second"), &mut |_| ())
         .unwrap();

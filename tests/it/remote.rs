@@ -64,7 +64,7 @@ impl Far {
 }
 
 pub fn config() -> Config {
-    Config { session_keys: vec![KEY.to_owned()], ..Config::default() }
+    Config::default().session_keys(vec![KEY.to_owned()])
 }
 
 pub fn agent(model: &ModelServer) -> AgentDocument {
@@ -244,7 +244,7 @@ async fn a_copy_that_cannot_be_written_fails_only_the_close() {
     let far = Far::new([Answer::text("Hi.")]).await;
     let copy = Scratch::new();
     drop(copy.open());
-    let kept = Store::open_with(copy.database(), &Options { read_only: true, ..Options::default() }).unwrap();
+    let kept = Store::open_with(copy.database(), &Options::default().read_only(true)).unwrap();
     let received = Received::default();
     let builder = received.by(Conversation::builder().agent(far.agent()));
     let conversation = builder.open_at(&far.server().mirror(kept)).await.unwrap();
@@ -380,12 +380,12 @@ async fn a_remote_conversation_supports_the_other_operations_too() {
     let unknown = annals::EventId::new("no-such-event".to_owned()).unwrap();
     let moved = conversation.navigate_to(Some(&unknown)).await;
     assert!(matches!(moved, Err(ConversationError::UnknownEvent { event }) if event == unknown));
-    let fork = ForkOptions { from_event: Some(first.clone()), ..ForkOptions::default() };
+    let fork = ForkOptions::default().from_event(first.clone());
     let fork = conversation.fork(fork).await.unwrap();
     assert_eq!((fork.status(), fork.snapshot().leaf), (ExecutionStatus::Idle, Some(first)));
     fork.send_message("2, differently").await.unwrap();
     assert_eq!(fork.run().await.unwrap(), ExecutionStatus::Finished);
-    let again = ForkOptions { id: Some(fork.id().clone()), ..ForkOptions::default() };
+    let again = ForkOptions::default().id(fork.id().clone());
     let exists = conversation.fork(again).await.unwrap_err();
     assert!(
         matches!(exists, ConversationError::Store(annals::Error::ConversationExists { .. })),
@@ -428,7 +428,7 @@ async fn options_that_no_server_supports_are_rejected_and_not_ignored() {
     }
     assert!(matches!(Conversation::builder().open_at(&far.server()).await, Err(ConversationError::NoAgent)));
     let conversation = far.open().await;
-    let limits = RunOptions { max_iterations: Some(3), ..RunOptions::default() };
+    let limits = RunOptions::default().max_iterations(3);
     let error = is_remote(conversation.run_with(limits).await.unwrap_err());
     assert!(matches!(error, RemoteError::Unsupported { .. }));
     // The rejected builders made no conversation.

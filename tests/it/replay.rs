@@ -108,9 +108,8 @@ fn a_recorded_status_is_read_as_of_a_point() {
     let store = scratch.open_without_projector();
     let talk = ConversationId::new("talk").unwrap();
     store.append(&talk, Expected::Empty, &[user_message("a", None, "one")]).unwrap();
-    let change = |status: &str| BaseStateChange {
-        expected: None,
-        fields: vec![FieldChange { field: "execution_status".into(), value: Some(format!("\"{status}\"")) }],
+    let change = |status: &str| {
+        BaseStateChange::new(vec![FieldChange::set("execution_status", format!("\"{status}\"")).unwrap()])
     };
     store.save_base_state(&talk, change("paused")).unwrap();
     store.append(&talk, Expected::Any, &[user_message("b", None, "two")]).unwrap();

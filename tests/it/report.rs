@@ -8,7 +8,7 @@ use rusqlite::types::Value;
 use serde_json::json;
 
 use crate::support::events::{command, event, printed, tool_call, updated, user_message};
-use crate::support::{Scratch, conversation, folder};
+use crate::support::{Scratch, altered, conversation, folder};
 
 const CONFIRM: &str = "a974c9f5-e8de-5263-bc49-55c0881c4a66";
 
@@ -497,7 +497,7 @@ fn a_page_says_which_answers_lack_rows() {
     let scratch = Scratch::new();
     let store = goldens(&scratch);
     let page = |rows_max| {
-        let limits = SqlLimits { rows_max, ..SqlLimits::default() };
+        let limits = SqlLimits::default().rows_max(rows_max);
         audit::page(&store, &[], limits, Timestamp(0)).unwrap()
     };
     let (whole, part) = (page(SqlLimits::default().rows_max), page(2));
@@ -512,7 +512,11 @@ fn a_page_says_which_answers_lack_rows() {
         let report = audit::find(name).unwrap();
         let columns: Vec<String> = report.columns.iter().map(|column| column.name.to_owned()).collect();
         let rows = vec![vec![SqlValue::Null; columns.len()]; 101];
-        let page = audit::report_page(report, &given(parameters), &SqlAnswer { columns, rows, truncated });
+        let page = audit::report_page(
+            report,
+            &given(parameters),
+            &altered!(SqlAnswer::new(columns, rows), { truncated: truncated }),
+        );
         let (_, hint) = page.split_once("The first ").unwrap();
         hint.split_once("</p>").unwrap().0.to_owned()
     };
@@ -563,7 +567,7 @@ fn a_report_with_more_rows_than_its_limit_says_so() {
 fn a_report_whose_first_row_is_too_large_is_not_called_empty() {
     let scratch = Scratch::new();
     let store = goldens(&scratch);
-    let limits = SqlLimits { bytes_max: 10, ..SqlLimits::default() };
+    let limits = SqlLimits::default().bytes_max(10);
     let report = audit::find("commands").unwrap();
     let since = given(&[("since", "2026-01-31")]);
     let found = audit::run(&store, report, &since, limits).unwrap();

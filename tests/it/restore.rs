@@ -11,7 +11,7 @@ use annals::store::{
     Restored,
 };
 use annals::transfer::Importer;
-use annals::{ConversationId, Error, EventId, Expected, Options, Position, Store, Timestamp};
+use annals::{ConversationId, Error, EventId, Expected, Position, Store, Timestamp};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
@@ -61,7 +61,7 @@ fn assert_same_file(one: &Path, other: &Path) {
 }
 
 fn state(field: &str, value: &str) -> BaseStateChange {
-    BaseStateChange { expected: None, fields: vec![FieldChange::set(field, value).unwrap()] }
+    BaseStateChange::new(vec![FieldChange::set(field, value).unwrap()])
 }
 
 /// Makes the changes of round `round`. All rounds together have every kind of change that a backup must hold.
@@ -222,7 +222,14 @@ fn an_erasure_or_redaction_starts_a_new_full_backup() {
     store.search("word", &Default::default(), 9, &mut |_| ()).unwrap();
     let back_up = |keep| {
         let file = store.backup().to_file(&copy).unwrap().unwrap();
-        (file, store.backup().to_folder(&parts, BackupFolder { full: false, keep }).unwrap().unwrap())
+        (
+            file,
+            store
+                .backup()
+                .to_folder(&parts, BackupFolder::default().full(false).keep(keep))
+                .unwrap()
+                .unwrap(),
+        )
     };
     back_up(None);
     store.append(&talk, Expected::Any, &[pause("c")]).unwrap();
@@ -256,7 +263,8 @@ fn every_full_backup_counts_the_files_that_may_hold_erased_or_redacted_text() {
     store.append(&talk, Expected::Any, &[user_message("a", "the word is swordfish")]).unwrap();
     store.append(&other, Expected::Any, &[user_message("a", "the word is swordfish")]).unwrap();
     let back_up = |full, keep| {
-        let step = store.backup().to_folder(&parts, BackupFolder { full, keep }).unwrap().unwrap();
+        let step =
+            store.backup().to_folder(&parts, BackupFolder::default().full(full).keep(keep)).unwrap().unwrap();
         (step.is_full, step.outdated, step.pruned)
     };
     assert_eq!([back_up(true, None), back_up(true, None)], [(true, 0, 0); 2]);
@@ -294,7 +302,7 @@ fn grow(scratch: &Scratch, seed: u64, steps: u64) -> Vec<(Position, Timestamp, P
             _ => None,
         };
         let events = vec![user_message(&format!("{step}-a"), "hello"), pause(&format!("{step}-b"))];
-        let append = Append { expected: Expected::Any, events, base_state, leaf };
+        let append = Append::new(Expected::Any, events).base_state(base_state).leaf(leaf);
         store.append_all(&id, append).unwrap();
         let to = scratch.path(&format!("moment-{step}.db"));
         store.backup().to_new_file(&to).unwrap();
@@ -303,7 +311,7 @@ fn grow(scratch: &Scratch, seed: u64, steps: u64) -> Vec<(Position, Timestamp, P
         if random.below(3) == 0 {
             store
                 .backup()
-                .to_folder(&parts, BackupFolder { full: random.below(4) == 0, keep: None })
+                .to_folder(&parts, BackupFolder::default().full(random.below(4) == 0).keep(None))
                 .unwrap();
         }
     }
@@ -397,7 +405,7 @@ fn a_deleted_conversation_is_restored_in_its_last_state() {
     };
     assert_eq!(check("one.db"), 9);
     // The new series does not have it. The series before has it.
-    store.backup().to_folder(&parts, BackupFolder { full: true, keep: None }).unwrap();
+    store.backup().to_folder(&parts, BackupFolder::default().full(true).keep(None)).unwrap();
     assert_eq!(check("two.db"), 9);
     // The time of a deletion between two backups is unknown. At a point between them the conversation is still there.
     let position = Position(store.last_position().unwrap().0 - 1);
@@ -411,7 +419,7 @@ fn a_backup_of_another_or_a_diverged_store_is_refused() {
     let store = scratch.open_without_projector();
     let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
     let back_up = |store: &Store, full| {
-        let folder = store.backup().to_folder(&parts, BackupFolder { full, keep: None });
+        let folder = store.backup().to_folder(&parts, BackupFolder::default().full(full).keep(None));
         (store.backup().to_file(&copy), folder)
     };
     live(&store, 0);
@@ -517,7 +525,8 @@ fn old_series_are_deleted_when_a_new_series_begins() {
     for round in 0..12 {
         store.append(&talk, Expected::Any, &[user_message(&format!("{round}"), "x")]).unwrap();
         let full = round % 4 == 0;
-        let step = store.backup().to_folder(&parts, BackupFolder { full, keep: Some(2) }).unwrap().unwrap();
+        let step =
+            store.backup().to_folder(&parts, BackupFolder::default().full(full).keep(2)).unwrap().unwrap();
         assert_eq!((step.is_full, step.pruned), (full, if round == 8 { 4 } else { 0 }), "round {round}");
     }
     let numbers: Vec<u64> = Backup::list(&parts).unwrap().iter().map(|file| file.number).collect();
@@ -693,7 +702,7 @@ fn backups_while_another_process_writes_are_whole() {
     let mut writer = Running::start(child::command(WRITE_TEST, "write", &scratch.database()));
     let lines = writer.take_lines();
     let counted = std::thread::spawn(move || lines.count());
-    let options = Options { read_only: true, ..without_projector() };
+    let options = without_projector().read_only(true);
     let store = Store::open_with(scratch.database(), &options).unwrap();
     let mut steps = 0;
     for _ in 0..8 {

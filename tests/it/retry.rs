@@ -10,15 +10,15 @@ use crate::support::{assert_sound, conversation, event_ids, without_projector};
 
 /// Returns the first append, with which a request is compared.
 fn first_append(events: &[NewEvent], base_state: Option<BaseStateChange>, leaf: Option<Leaf>) -> Append {
-    Append { expected: Expected::Empty, events: events.to_vec(), base_state, leaf }
+    Append::new(Expected::Empty, events.to_vec()).base_state(base_state).leaf(leaf)
 }
 
 fn state(value: &str) -> BaseStateChange {
-    BaseStateChange { expected: None, fields: vec![FieldChange::set("mood", value).unwrap()] }
+    BaseStateChange::new(vec![FieldChange::set("mood", value).unwrap()])
 }
 
 fn added_note() -> BaseStateChange {
-    BaseStateChange { expected: None, fields: vec![FieldChange::extend("notes", r#"["one"]"#).unwrap()] }
+    BaseStateChange::new(vec![FieldChange::extend("notes", r#"["one"]"#).unwrap()])
 }
 
 fn at(id: &str) -> Leaf {
@@ -95,12 +95,9 @@ fn every_mixture_of_known_and_new_is_applied_or_rejected_as_a_whole() {
                             );
                             store.append_all(&talk, first.clone()).unwrap();
                             let before = see(&store, &talk);
-                            let request = Append {
-                                expected,
-                                events: events.clone(),
-                                base_state: base_state.clone(),
-                                leaf: head.clone(),
-                            };
+                            let request = Append::new(expected, events.clone())
+                                .base_state(base_state.clone())
+                                .leaf(head.clone());
                             let case = format!("{first:?}\nthen {request:?}");
                             let answer = store.append_all(&talk, request.clone());
                             let after = see(&store, &talk);
@@ -124,7 +121,7 @@ fn every_mixture_of_known_and_new_is_applied_or_rejected_as_a_whole() {
                                 Err(other) => panic!("{case}: {other}"),
                             }
                             // A complete retry is never rejected, whatever it expects.
-                            let again = Append { expected, ..first };
+                            let again = first.expected(expected);
                             if after == before {
                                 store
                                     .append_all(&talk, again)
@@ -145,7 +142,7 @@ fn every_mixture_of_known_and_new_is_applied_or_rejected_as_a_whole() {
 fn a_retry_does_not_undo_later_changes() {
     let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");
-    let versioned = BaseStateChange { expected: Some(Version(0)), ..state("1") };
+    let versioned = state("1").expected(Version(0));
     let first = first_append(&[pause("a"), pause("b")], Some(versioned), Some(at("a")));
     store.append_all(&talk, first.clone()).unwrap();
     store.save_base_state(&talk, state("2")).unwrap();
@@ -153,7 +150,7 @@ fn a_retry_does_not_undo_later_changes() {
     store.set_leaf(&talk, Leaf::Empty).unwrap();
     let since = see(&store, &talk);
     for expected in [Expected::Any, Expected::Empty, Expected::Exact(0), Expected::Exact(3)] {
-        let places = store.append_all(&talk, Append { expected, ..first.clone() }).unwrap();
+        let places = store.append_all(&talk, first.clone().expected(expected)).unwrap();
         assert!(places.iter().all(|place| place.known));
         assert_eq!(see(&store, &talk), since, "{expected:?}");
     }

@@ -275,7 +275,7 @@ async fn statistics_and_administrative_acts_are_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_without_a_key_are_rejected() {
-    let config = Config { session_keys: vec!["secret".to_owned()], ..Config::default() };
+    let config = Config::default().session_keys(vec!["secret".to_owned()]);
     let server = Served::with(&store(), config).await;
     for path in
         [path("/state"), "/api/annals/stats".to_owned(), "/api/annals/feed".to_owned(), "/metrics".to_owned()]
@@ -291,7 +291,7 @@ async fn requests_without_a_key_are_rejected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_document_and_its_page_need_no_key_and_load_nothing_from_elsewhere() {
-    let config = Config { session_keys: vec!["secret".to_owned()], ..Config::default() };
+    let config = Config::default().session_keys(vec!["secret".to_owned()]);
     let server = Served::with(&store(), config).await;
     let document = server.json("/openapi.json").await;
     assert_eq!(document["openapi"], "3.1.0");

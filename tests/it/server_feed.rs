@@ -82,7 +82,7 @@ fn logged(store: &Store, after: u64) -> Vec<(u64, String, u64, Value)> {
         if page.is_empty() {
             return all;
         }
-        all.extend(page.into_iter().map(|FeedEvent { conversation, event }| {
+        all.extend(page.into_iter().map(|FeedEvent { conversation, event, .. }| {
             let payload = serde_json::from_str(&event.payload).unwrap();
             (event.position.0, conversation.to_string(), event.sequence.0, payload)
         }));

@@ -51,7 +51,7 @@ async fn the_file_the_process_and_its_requests_are_counted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_may_be_sent_as_a_bearer_token() {
     let scratch = Scratch::new();
-    let config = Config { session_keys: vec!["secret".to_owned()], ..Config::default() };
+    let config = Config::default().session_keys(vec!["secret".to_owned()]);
     let server = Served::with(&scratch.open(), config).await;
     for (token, status) in [("Bearer secret", 200), ("Bearer wrong", 401), ("secret", 401)] {
         let request = server.client.get(format!("{}/metrics", server.url)).header(AUTHORIZATION, token);

@@ -20,7 +20,7 @@ const BYTES_MAX: usize = 150_000;
 async fn serve(keys: &[&str]) -> Served {
     let store = Store::in_memory(&Options::default()).unwrap();
     let session_keys = keys.iter().map(|key| (*key).to_owned()).collect();
-    Served::with(&store, Config { session_keys, ..Config::default() }).await
+    Served::with(&store, Config::default().session_keys(session_keys)).await
 }
 
 struct Sent {

@@ -74,7 +74,8 @@ fn a_projects_skills_are_those_that_the_reference_finds() {
 async fn the_model_reads_the_same_skill_texts_as_in_the_reference() {
     let golden = golden();
     let (_scratch, root) = folder(&golden);
-    let mut shelf = Shelf { skills: skill::project(&root).skills, ..Shelf::default() };
+    let mut shelf = Shelf::default();
+    shelf.skills = skill::project(&root).skills;
     let plain = |text: &str| text.replace(root.to_str().unwrap(), "{W}");
     assert!(plain(&shelf.listed()).ends_with(golden["listed"].as_str().unwrap()));
     let repository = shelf.repository("anthropic/claude-sonnet");
@@ -111,10 +112,8 @@ async fn the_model_reads_the_same_skill_texts_as_in_the_reference() {
 #[test]
 fn patterns_match_the_paths_that_the_reference_matches() {
     for case in golden()["globs"].as_array().unwrap() {
-        let skill = Skill {
-            trigger: Some(Trigger::Path(vec![case["pattern"].as_str().unwrap().to_owned()])),
-            ..Skill::new("s", "s")
-        };
+        let mut skill = Skill::new("s", "s");
+        skill.trigger = Some(Trigger::Path(vec![case["pattern"].as_str().unwrap().to_owned()]));
         let matches = skill.rules(case["path"].as_str().unwrap()).is_some();
         assert_eq!(matches, case["matches"].as_bool().unwrap(), "{case}");
     }

@@ -13,12 +13,11 @@ fn thresholds(case: &Value) -> Thresholds {
     let default = Thresholds::default();
     let number =
         |name: &str, default| case["thresholds"][name].as_u64().map_or(default, |number| number as usize);
-    Thresholds {
-        action_observation: number("action_observation", default.action_observation),
-        action_error: number("action_error", default.action_error),
-        monologue: number("monologue", default.monologue),
-        alternating_pattern: number("alternating_pattern", default.alternating_pattern),
-    }
+    Thresholds::default()
+        .action_observation(number("action_observation", default.action_observation))
+        .action_error(number("action_error", default.action_error))
+        .monologue(number("monologue", default.monologue))
+        .alternating_pattern(number("alternating_pattern", default.alternating_pattern))
 }
 
 #[test]
@@ -156,7 +155,7 @@ proptest! {
     fn only_the_window_since_the_last_user_message_counts(steps in steps(60)) {
         let branch = Log::of(&steps).branch();
         let tail = &branch[branch.len().saturating_sub(annals::stuck::WINDOW)..];
-        let thresholds = Thresholds { action_observation: 2, action_error: 1, monologue: 2, alternating_pattern: 3 };
+        let thresholds = Thresholds::default().action_observation(2).action_error(1).monologue(2).alternating_pattern(3);
         let found = pattern(branch.iter(), thresholds);
         prop_assert_eq!(found, pattern(tail.iter(), thresholds));
         let mut with_message = branch.clone();

@@ -11,8 +11,8 @@ use annals::llm::scripted::{Gate, Line};
 use annals::tool::Spec;
 use serde_json::{Value, json};
 
-use crate::support::assert_sound;
 use crate::support::stage::{Stage, agent, events, finish};
+use crate::support::{altered, assert_sound};
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../golden/agents/project.json")).unwrap()
@@ -106,17 +106,16 @@ fn delegating_agent() -> AgentDocument {
 }
 
 fn helper() -> Definition {
-    Definition {
+    altered!(Definition::default(), {
         name: "helper".to_owned(),
         description: "Helps.".to_owned(),
         tools: vec!["think".to_owned()],
         system_prompt: "You help.".to_owned(),
-        ..Definition::default()
-    }
+    })
 }
 
 fn plain() -> Definition {
-    Definition { tools: Vec::new(), ..helper() }
+    altered!(helper(), { tools: Vec::new() })
 }
 
 fn task(id: &str, arguments: Value) -> Line {
@@ -242,9 +241,9 @@ async fn a_task_that_stops_early_reports_why() {
         finish("s4", "Consented."),
         finish("c4", "done"),
     ]);
-    let brief = Definition { name: "brief".into(), max_iteration_per_run: Some(1), ..plain() };
-    let broken = Definition { name: "broken".into(), tools: vec!["nothing".into()], ..plain() };
-    let asking = Definition { name: "asking".into(), permission_mode: Some(Policy::Always), ..plain() };
+    let brief = altered!(plain(), { name: "brief".into(), max_iteration_per_run: Some(1) });
+    let broken = altered!(plain(), { name: "broken".into(), tools: vec!["nothing".into()] });
+    let asking = altered!(plain(), { name: "asking".into(), permission_mode: Some(Policy::Always) });
     let conversation =
         stage.builder().agent(delegating_agent()).definitions([brief, broken, asking]).open().await.unwrap();
     conversation.send_message("Go.").await.unwrap();

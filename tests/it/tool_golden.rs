@@ -9,14 +9,12 @@ use std::time::{Duration, UNIX_EPOCH};
 use annals::event::Json;
 use annals::event::json::Raw;
 use annals::tool::{
-    Context, InvokeSkill, Making, NoSecrets, Registry, RiskField, SkillSource, Spec, Tool, ToolError,
-    Toolbox, run,
+    Context, InvokeSkill, Making, Registry, RiskField, SkillSource, Spec, Tool, ToolError, Toolbox, run,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
 use crate::support::golden;
 
@@ -36,7 +34,7 @@ impl Bench {
         let working_dir = fs::canonicalize(folder.path()).unwrap().join("work");
         fs::create_dir(&working_dir).unwrap();
         let registry = Registry::builtin();
-        let making = Making { working_dir: working_dir.clone(), has_vision };
+        let making = Making::new(working_dir.clone()).has_vision(has_vision);
         let mut toolbox = Toolbox::default();
         for name in registry.names() {
             let mut spec = Spec::new(name);
@@ -46,12 +44,7 @@ impl Bench {
             }
             toolbox.add(registry.make(&spec, &making).unwrap()).unwrap();
         }
-        let context = Context {
-            keep_dir: Some(folder.path().join("keep")),
-            working_dir,
-            secrets: Arc::new(NoSecrets),
-            cancel: CancellationToken::new(),
-        };
+        let context = Context::new(working_dir).keep_dir(folder.path().join("keep"));
         Self { folder, toolbox, context }
     }
 

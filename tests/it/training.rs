@@ -80,7 +80,8 @@ fn every_branch_of_every_log_is_a_valid_row() {
     for folder in ["conversations", "foreign"] {
         let store = store(&golden(folder));
         for id in ids(&store) {
-            for options in [TrainingOptions::default(), TrainingOptions { view: true, reasoning: true }] {
+            for options in [TrainingOptions::default(), TrainingOptions::default().view(true).reasoning(true)]
+            {
                 let rows = rows(&store, &id, options);
                 rows.iter().for_each(assert_valid);
                 assert!(rows.iter().filter(|row| row.is_live).count() <= 1, "{id}");
@@ -135,7 +136,7 @@ fn a_condensed_conversation_is_exported_whole_or_as_the_model_last_saw_it() {
     let store = store(&golden("conversations/condense-rolling"));
     let id = &ids(&store)[0];
     let whole = rows(&store, id, TrainingOptions::default());
-    let view = rows(&store, id, TrainingOptions { view: true, ..TrainingOptions::default() });
+    let view = rows(&store, id, TrainingOptions::default().view(true));
     assert_eq!(whole.len(), view.len());
     let whole = whole.iter().find(|row| row.is_live).unwrap();
     let view = view.iter().find(|row| row.is_live).unwrap();

@@ -8,14 +8,14 @@ use annals::transfer::{
     ExportReport, ExportStatus, Exporter, Format, ImportOptions, ImportProgress, ImportReport, ImportStatus,
     Importer,
 };
-use annals::{Error, Expected, Options, Store};
+use annals::{Error, Expected, Store};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::support::events::{pause, payload, user_message};
 use crate::support::folder::{self, Tree, assert_same};
 use crate::support::{
-    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, without_projector,
+    Scratch, all_events, altered, assert_error, assert_sound, conversation, event_ids, without_projector,
 };
 
 fn import(store: &Store, path: &Path) -> Vec<ImportReport> {
@@ -451,7 +451,7 @@ fn a_later_base_state_is_written_beside_the_file_of_events() {
     let store = Store::in_memory(&without_projector()).unwrap();
     let talk = import_one(&store, &scratch.path("in/talk.jsonl")).id.unwrap();
     let fields = vec![annals::state::base::FieldChange::set("a", "1").unwrap()];
-    store.save_base_state(&talk, annals::store::BaseStateChange { expected: None, fields }).unwrap();
+    store.save_base_state(&talk, annals::store::BaseStateChange::new(fields)).unwrap();
     export(&store, "talk", &scratch.path("out")).unwrap();
     let state = r#"{"a":1}"#;
     let wanted =
@@ -619,7 +619,7 @@ fn changed_files_are_accepted_if_the_option_is_set() {
     folder
         .insert("base_state.json".into(), br#"{"id":"11111111-2222-4333-8444-555555555555","x":1}"#.to_vec());
     folder::write(&scratch.path("talk"), &folder);
-    let options = ImportOptions { accept_changed_files: true, ..ImportOptions::default() };
+    let options = ImportOptions::default().accept_changed_files(true);
     let reports = Importer::new(&store, options).import(&scratch.path("talk"), &mut |_| ()).unwrap();
     assert_eq!((reports[0].status, reports[0].added), (ImportStatus::Updated, 0));
     export(&store, id.as_str(), &scratch.path("out")).unwrap();
@@ -702,7 +702,7 @@ fn a_folder_can_be_imported_under_another_id() {
     import_one(&store, &scratch.path("talk"));
     folder::write(&scratch.path("talk"), &tree(&[(&file(1, 1), &payload(&id(1), "Other", json!({})))]));
     assert_eq!(import_one(&store, &scratch.path("talk")).status, ImportStatus::Conflict);
-    let options = ImportOptions { id: Some(conversation("other")), ..ImportOptions::default() };
+    let options = ImportOptions::default().id(conversation("other"));
     let reports = Importer::new(&store, options).import(&scratch.path("talk"), &mut |_| ()).unwrap();
     assert_eq!(
         (reports[0].status, reports[0].id.clone()),
@@ -747,7 +747,7 @@ fn later_changes_replace_damaged_files_in_the_export() {
     let talk = import_one(&store, &scratch.path("talk")).id.unwrap();
     store.append(&talk, Expected::Any, &[user_message("cccccccc", "the event that was torn")]).unwrap();
     let fields = vec![annals::state::base::FieldChange::set("execution_status", r#""paused""#).unwrap()];
-    store.save_base_state(&talk, annals::store::BaseStateChange { expected: None, fields }).unwrap();
+    store.save_base_state(&talk, annals::store::BaseStateChange::new(fields)).unwrap();
     export(&store, talk.as_str(), &scratch.path("out")).unwrap();
     let out = folder::read(&scratch.path("out/talk"));
     let state = r#"{"execution_status":"paused","leaf_event_id":"cccccccc","head_is_empty":false}"#;
@@ -769,15 +769,15 @@ fn a_conversation_that_began_here_is_exported_as_the_reference_writes_it() {
     let written = ExportStatus::Written;
     assert_eq!(
         report,
-        ExportReport {
+        altered!(report, {
             id: talk.clone(),
-            path,
+            path: path,
             status: written,
             events: 2,
             files: 2,
-            bytes,
+            bytes: bytes,
             upgrade: Default::default()
-        }
+        })
     );
     let wanted = tree(&[
         (&format!("{name}/events/event-00000-aaaaaaaa-0.json"), &text("aaaaaaaa-0")),
@@ -843,8 +843,7 @@ fn an_export_never_overwrites_a_different_folder() {
 fn an_export_needs_only_one_connection() {
     let scratch = Scratch::new();
     folder::write(&scratch.path("talk"), &whole(3));
-    let options =
-        Options { pool_size: 1, busy_timeout: std::time::Duration::from_secs(2), ..without_projector() };
+    let options = without_projector().pool_size(1).busy_timeout(std::time::Duration::from_secs(2));
     let store = Store::open_with(scratch.database(), &options).unwrap();
     let id = import_one(&store, &scratch.path("talk")).id.unwrap();
     export(&store, id.as_str(), &scratch.path("out")).unwrap();

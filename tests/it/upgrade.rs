@@ -5,7 +5,7 @@ use std::path::Path;
 
 use annals::chain::{self, Digest};
 use annals::store::{Maintenance, SCHEMA_VERSION};
-use annals::{Error, Expected, Options, Store};
+use annals::{Error, Expected, Store};
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 
@@ -184,7 +184,7 @@ fn a_damaged_file_is_not_upgraded() {
 fn an_older_file_that_is_opened_read_only_is_refused() {
     let scratch = Scratch::new();
     frozen(&scratch, "schema-5.db");
-    let options = Options { read_only: true, ..without_projector() };
+    let options = without_projector().read_only(true);
     let older = Error::OlderFile { path: scratch.database(), found: 5, known: SCHEMA_VERSION };
     assert_error(Store::open_with(scratch.database(), &options), &older);
 }

@@ -11,7 +11,9 @@ use rusqlite::Connection;
 use serde_json::json;
 
 use crate::support::events::{answered, command, event, pause, printed, updated, user_message};
-use crate::support::{Scratch, assert_error, assert_sound, conversation, folder, without_projector};
+use crate::support::{
+    Found, Scratch, altered, assert_error, assert_sound, conversation, folder, said, without_projector,
+};
 
 fn verify(store: &Store) -> Verification {
     store.audit().verify(None, &mut |_| ()).unwrap()
@@ -43,10 +45,10 @@ fn write(store: &Store) {
     store.set_leaf(&talk, Leaf::At(EventId::new("b").unwrap())).unwrap();
     store.append(&talk, Expected::Any, &[updated("e", "x", json!(1)), pause("f")]).unwrap();
     let fields = vec![FieldChange::set("execution_status", r#""paused""#).unwrap()];
-    let change = BaseStateChange { expected: None, fields };
+    let change = BaseStateChange::new(fields);
     store.save_base_state(&talk, change.clone()).unwrap();
     let events = vec![event("g", "SomethingNew", json!({}))];
-    let append = Append { expected: Expected::Any, events, base_state: Some(change), leaf: None };
+    let append = Append::new(Expected::Any, events).base_state(change);
     store.append_all(&talk, append).unwrap();
     let mut importer = Importer::new(store, Default::default());
     importer.import(&folder::golden("conversations/hooks"), &mut |_| ()).unwrap();
@@ -83,7 +85,7 @@ fn an_unchanged_file_is_sound() {
     let contents: BTreeSet<_> = attachments.map(|attachment| attachment.digest).collect();
     assert_eq!(
         all,
-        Verification {
+        altered!(all, {
             conversations: 2,
             events: rows.iter().map(|row| row.event_count).sum(),
             payload_bytes: rows.iter().map(|row| row.payload_bytes).sum(),
@@ -94,7 +96,7 @@ fn an_unchanged_file_is_sound() {
             damaged: 0,
             findings: Vec::new(),
             notes: Vec::new(),
-        }
+        })
     );
     let one = store.audit().verify(Some(&talk), &mut |_| ()).unwrap();
     assert_eq!((one.conversations, one.events, one.attachments, one.findings), (1, 7, 0, Vec::new()));
@@ -118,12 +120,10 @@ fn imported_goldens_of_every_kind_are_sound() {
 fn missing_and_changed_guards_are_reported() {
     let (scratch, store, _) = written();
     intruder(&scratch);
-    let finding = |name: &str, what: &str| Finding {
-        conversation: None,
-        sequence: None,
-        what: format!("the guard {name} {what}: other programs can change the log"),
+    let finding = |name: &str, what: &str| -> Found {
+        (None, None, format!("the guard {name} {what}: other programs can change the log"))
     };
-    assert_eq!(verify(&store).findings, GUARDS.map(|name| finding(name, "is missing")));
+    assert_eq!(said(&verify(&store).findings), GUARDS.map(|name| finding(name, "is missing")));
 
     let (scratch, store, _) = written();
     scratch
@@ -133,7 +133,7 @@ fn missing_and_changed_guards_are_reported() {
              CREATE TRIGGER event_delete_guard BEFORE DELETE ON event WHEN 0 BEGIN SELECT RAISE(ABORT, 'no'); END;",
         )
         .unwrap();
-    assert_eq!(verify(&store).findings, [finding("event_delete_guard", "was changed")]);
+    assert_eq!(said(&verify(&store).findings), [finding("event_delete_guard", "was changed")]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_leftover_permission_for_maintenance_is_reported() {
     let (scratch, store, _) = written();
     scratch.foreign().execute_batch("INSERT INTO maintenance VALUES ('mine')").unwrap();
     let what = "the table maintenance is not empty: other programs can change the log".to_owned();
-    assert_eq!(verify(&store).findings, [Finding { conversation: None, sequence: None, what }]);
+    assert_eq!(said(&verify(&store).findings), [(None, None, what)]);
 }
 
 /// The place that a finding names: a conversation, and an event of it if the finding names one.
@@ -332,10 +332,7 @@ fn a_payload_that_is_falsely_marked_as_redacted_is_reported() {
     let findings = verify(&store).findings;
     let what =
         "it is marked as redacted, but the administrative log has no receipt: it was changed".to_owned();
-    assert!(
-        findings.contains(&Finding { conversation: Some(talk), sequence: Some(Sequence(2)), what }),
-        "{findings:#?}"
-    );
+    assert!(said(&findings).contains(&(Some(talk), Some(Sequence(2)), what)), "{findings:#?}");
 }
 
 #[test]
@@ -361,8 +358,8 @@ fn changed_attachments_are_reported() {
         let golden =
             store.conversations(&Default::default(), Default::default(), None, 2).unwrap().conversations;
         let golden = golden.into_iter().find(|row| row.id != talk).unwrap().id;
-        let wanted = Finding { conversation: Some(golden), sequence: None, what: what.into() };
-        assert!(findings.contains(&wanted), "{sql}: {findings:#?}");
+        let wanted = (Some(golden), None, what.into());
+        assert!(said(&findings).contains(&wanted), "{sql}: {findings:#?}");
         let of_it = |finding: &Finding| finding.what.contains("the attachment fixture.json");
         assert!(findings.iter().all(of_it), "{sql}: {findings:#?}");
     }
@@ -378,10 +375,7 @@ fn one_change_is_one_finding_and_not_one_for_each_later_event() {
     findings.retain(|finding| !finding.what.starts_with("the guard "));
     let what = "its hash does not follow from its payload, id, place and the event before: \
                 one of them was changed; the events behind it are as they were";
-    assert_eq!(
-        findings,
-        [Finding { conversation: Some(talk), sequence: Some(Sequence(1)), what: what.into() }]
-    );
+    assert_eq!(said(&findings), [(Some(talk), Some(Sequence(1)), what.to_owned())]);
 }
 
 #[test]
@@ -389,7 +383,7 @@ fn a_projection_ahead_of_the_log_is_reported() {
     let (scratch, store, _) = written();
     scratch.foreign().execute_batch("UPDATE projection SET position = 999 WHERE name = 'usage'").unwrap();
     let what = "projection usage is ahead of the log; rebuild it".to_owned();
-    assert_eq!(verify(&store).findings, [Finding { conversation: None, sequence: None, what }]);
+    assert_eq!(said(&verify(&store).findings), [(None, None, what)]);
 }
 
 #[test]
@@ -497,9 +491,7 @@ fn a_projection_that_is_behind_the_log_is_a_note_and_no_finding() {
     store.catch_up().unwrap();
     store.append(&talk, Expected::Any, &[user_message("later", "more")]).unwrap();
     drop(store);
-    let store =
-        Store::open_with(scratch.database(), &annals::Options { read_only: true, ..without_projector() })
-            .unwrap();
+    let store = Store::open_with(scratch.database(), &without_projector().read_only(true)).unwrap();
     let seen = store.audit().verify_projections(&mut |_| ()).unwrap();
     assert_eq!(seen.findings, []);
     assert_eq!(seen.notes.len(), 5);
@@ -634,14 +626,14 @@ fn a_parent_that_comes_later_is_a_circle_only_if_it_leads_back() {
         assert_eq!(db.execute(sql, [parent]).unwrap(), 1);
         db.execute_batch(other).unwrap();
         let notes = verify(&store).notes;
-        let wanted = Finding { conversation: Some(talk), sequence: Some(Sequence(1)), what: note.to_owned() };
-        assert!(notes.contains(&wanted), "{parent} {other}: {notes:#?}");
+        let wanted = (Some(talk), Some(Sequence(1)), note.to_owned());
+        assert!(said(&notes).contains(&wanted), "{parent} {other}: {notes:#?}");
     }
 }
 
 #[test]
 fn changes_of_the_schema_are_reported() {
-    let of_the_file = |what: &str| Finding { conversation: None, sequence: None, what: what.into() };
+    let of_the_file = |what: &str| -> Found { (None, None, what.into()) };
     for (sql, finding) in [
         (
             "DROP VIEW tool_calls; CREATE VIEW tool_calls AS SELECT NULL AS conversation_id",
@@ -656,13 +648,13 @@ fn changes_of_the_schema_are_reported() {
     ] {
         let (scratch, store, _) = written();
         scratch.foreign().execute_batch(sql).unwrap();
-        assert_eq!(verify(&store).findings, [of_the_file(finding)], "{sql}");
+        assert_eq!(said(&verify(&store).findings), [of_the_file(finding)], "{sql}");
     }
     let (scratch, store, _) = written();
     scratch.foreign().execute_batch("CREATE VIEW mine AS SELECT 1 AS one").unwrap();
     let seen = verify(&store);
     assert_eq!(
-        (seen.findings, seen.notes),
+        (said(&seen.findings), said(&seen.notes)),
         (Vec::new(), vec![of_the_file("the view mine is not of Annals' making")])
     );
 }

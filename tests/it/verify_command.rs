@@ -33,7 +33,7 @@ fn written() -> &'static Written {
         }
         let talk = conversation("talk");
         store.set_title(&talk, Some("the title")).unwrap();
-        let why = Mending { finding: "catalogue", found: "this".into(), done: "that".into() };
+        let why = Mending::new("catalogue", "this", "that");
         store.maintenance().note_repair(Some(&talk), &why).unwrap();
         store.retention().redact(&talk, Redaction::Event(&EventId::new("c").unwrap()), "a test").unwrap();
         store.catch_up().unwrap();

@@ -136,13 +136,11 @@ fn a_branch_that_does_not_reach_a_root_is_refused_as_in_the_reference() {
 fn condenser(config: &Value) -> Condenser {
     let number = |name: &str| config[name].as_u64().map(|number| number as usize);
     let default = Condenser::default();
-    Condenser {
-        max_size: number("max_size").unwrap_or(default.max_size),
-        max_tokens: config["max_tokens"].as_u64(),
-        keep_first: number("keep_first").unwrap_or(default.keep_first),
-        minimum_progress: config["minimum_progress"].as_f64().unwrap_or(default.minimum_progress),
-        ..default
-    }
+    default
+        .max_size(number("max_size").unwrap_or(default.max_size))
+        .max_tokens(config["max_tokens"].as_u64())
+        .keep_first(number("keep_first").unwrap_or(default.keep_first))
+        .minimum_progress(config["minimum_progress"].as_f64().unwrap_or(default.minimum_progress))
 }
 
 /// Runs a condenser on `view`. Returns the outcome as a golden case writes it. The case says whether the model fails.
@@ -153,7 +151,7 @@ fn condensed(view: &View, asked: &Value) -> Value {
         asked["weights"].as_array().unwrap().iter().map(|w| w.as_u64().unwrap()).collect();
     let count = |length: usize| weights[..length].iter().sum();
     let counts_tokens = !asked["limit"].is_null() || !config["max_tokens"].is_null();
-    let tokens = counts_tokens.then_some(Tokens { model_limit: asked["limit"].as_u64(), count: &count });
+    let tokens = counts_tokens.then_some(Tokens::new(&count).model_limit(asked["limit"].as_u64()));
     let reasons = condenser.reasons(view, tokens);
     let names = [("events", reasons.events), ("request", reasons.request), ("tokens", reasons.tokens)];
     let names: Vec<&str> = names.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
@@ -372,7 +370,7 @@ proptest! {
 
     #[test]
     fn a_planned_condensation_leaves_a_view_that_can_be_sent(steps in steps(70), max_size in 4usize..24, keep_first in 0usize..6, request: bool) {
-        let Ok(condenser) = (Condenser { max_size, keep_first, ..Condenser::default() }).checked() else { return Ok(()) };
+        let Ok(condenser) = (Condenser::default().max_size(max_size).keep_first(keep_first)).checked() else { return Ok(()) };
         let mut branch = View::reloaded(&Log::of(&named_apart(steps)).branch()).events().cloned().collect::<Vec<_>>();
         if request {
             branch.push(decode(r#"{"id":"ask","kind":"CondensationRequest"}"#, Unfamiliar::Refuse).unwrap());

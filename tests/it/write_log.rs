@@ -15,7 +15,7 @@ const BOUND: u64 = 4 << 20;
 const STEP: u64 = 1 << 20;
 
 fn bounded() -> Options {
-    Options { write_log_bytes_max: BOUND, ..without_projector() }
+    without_projector().write_log_bytes_max(BOUND)
 }
 
 /// Appends up to `bytes` bytes of text. Passes the state of the log to `seen` after each append.
@@ -89,7 +89,7 @@ fn a_reader_that_does_not_end_is_reported_until_it_ends() {
         assert!(warning.contains(process), "{warning}");
     }
     // Another store on the file, which has not written, reports it too.
-    let other = Store::open_with(scratch.database(), &Options { read_only: true, ..bounded() }).unwrap();
+    let other = Store::open_with(scratch.database(), &bounded().read_only(true)).unwrap();
     assert!(other.maintenance().write_log().is_pinned(), "{:?}", other.maintenance().write_log());
     drop(reader);
     append(&store, "last", 2 * BOUND, &mut |_| ());

@@ -39,7 +39,7 @@ async fn turns_replies_and_tool_calls_are_sent_without_the_text_of_the_conversat
     let collector = ModelServer::start(refused.chain(taken));
     let model = model_runs("echo private-words");
     let endpoint = collector.url();
-    let mut server = Served::with(|config| Config { telemetry: Some(endpoint), ..config }).await;
+    let mut server = Served::with(|config| config.telemetry(endpoint)).await;
     let id = server.conversation(&model).await;
     server.say(&id, "Do private things").await;
     let named =
@@ -75,12 +75,10 @@ async fn turns_replies_and_tool_calls_are_sent_without_the_text_of_the_conversat
 async fn undelivered_spans_are_counted_when_the_server_has_ended() {
     let (scratch, collector) = (Scratch::new(), ModelServer::start([]));
     let store = scratch.open();
-    let config = Config {
-        telemetry: Some(collector.url()),
-        conversations_dir: scratch.path("conversations"),
-        settings_dir: scratch.path("settings"),
-        ..Config::default()
-    };
+    let config = Config::default()
+        .telemetry(collector.url())
+        .conversations_dir(scratch.path("conversations"))
+        .settings_dir(scratch.path("settings"));
     let app = Arc::new(App::new(store.clone(), config).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

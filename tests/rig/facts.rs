@@ -12,7 +12,7 @@ pub fn without_projector() -> Options {
     // The store waits for a failing disk as long as for a lock. The rig lets every call fail in turn, so ten seconds
     // would be too long.
     let busy_timeout = Duration::from_secs(3);
-    Options { follow_projections: false, pool_size: 1, busy_timeout, ..Options::default() }
+    Options::default().follow_projections(false).pool_size(1).busy_timeout(busy_timeout)
 }
 
 /// Returns the content of a store as text.

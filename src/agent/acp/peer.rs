@@ -45,6 +45,7 @@ const NOTIFY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The folder and the environment in which the program is started.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Start {
     /// The working directory.
     pub working_dir: PathBuf,
@@ -54,6 +55,7 @@ pub struct Start {
 
 /// The program's answer to the handshake: its name and its capabilities.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Handshake {
     /// The program's name.
     pub name: String,

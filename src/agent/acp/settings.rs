@@ -13,6 +13,7 @@ pub const KIND: &str = "ACPAgent";
 
 /// The command, session options and timeouts of an agent program.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct AcpSettings {
     /// The program and its arguments.
     pub command: Vec<String>,

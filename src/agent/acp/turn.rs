@@ -15,6 +15,7 @@ const OUTPUT_CHARACTERS_MAX: usize = 30_000;
 
 /// A call of one of the program's own tools.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct ToolCall {
     /// The id that the program gave to the call.
     pub id: String,
@@ -47,6 +48,7 @@ pub enum Heard {
 
 /// A turn so far.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Turn {
     /// The agent's message.
     pub text: String,

@@ -21,6 +21,7 @@ const SYSTEM: &str = include_str!("prompt.txt");
 
 /// A condenser whose model summarises the forgotten events.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Summariser {
     /// When to forget, and how much.
     pub settings: Condenser,

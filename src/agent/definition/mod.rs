@@ -64,6 +64,7 @@ pub enum Condensing {
 
 /// An agent that can be given tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Definition {
     /// The agent's name.
     pub name: String,

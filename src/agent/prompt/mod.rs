@@ -24,6 +24,7 @@ const CREDENTIALS: &str = "### Credentials\n\
 
 /// The texts of this conversation's sections, in the order of the sections. Empty sections are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Surroundings {
     /// The skills that are always active.
     pub repository: String,

@@ -17,6 +17,7 @@ const CHECK: &str = include_str!("bundle.py");
 
 /// The options for writing a bundle.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct BundleOptions<'a> {
     /// The key that signs the bundle's head, if any.
     pub key: Option<&'a Key>,
@@ -25,6 +26,16 @@ pub struct BundleOptions<'a> {
     /// The text that the bundle does not show.
     pub withheld: Withheld,
 }
+
+impl BundleOptions<'_> {
+    /// Makes the options of a bundle that states this creation time. It is not signed and shows every text.
+    #[must_use]
+    pub fn new(at: Timestamp) -> Self {
+        Self { key: None, at, withheld: Withheld::default() }
+    }
+}
+
+setters!(BundleOptions<'a> { key?: &'a Key, at, withheld: Withheld });
 
 /// The contents of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -49,6 +49,7 @@ pub enum Scope {
 
 /// The ends of the chains at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Head {
     /// The conversations that the head covers.
     pub scope: Scope,
@@ -56,6 +57,14 @@ pub struct Head {
     pub at: Timestamp,
     /// The ends of the chains.
     pub heads: ChainHeads,
+}
+
+impl Head {
+    /// Makes a head of the ends of the chains, as they were at this time.
+    #[must_use]
+    pub fn new(scope: Scope, at: Timestamp, heads: ChainHeads) -> Self {
+        Self { scope, at, heads }
+    }
 }
 
 /// A head and the key that signed it.

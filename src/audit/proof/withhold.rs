@@ -11,12 +11,15 @@ use crate::store::{ChainLink, Store};
 
 /// What a bundle leaves out. By default nothing.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Withheld {
     /// All text of these events.
     pub events: Vec<EventId>,
     /// Text that one of these finders matches, in any event.
     pub finders: Vec<Finder>,
 }
+
+setters!(Withheld { events: Vec<EventId>, finders: Vec<Finder> });
 
 /// How much of a payload a bundle shows.
 pub(super) enum Shown {

@@ -25,6 +25,7 @@ const MISSING_DEFAULT: &str = "Some requirements are not yet verified.";
 
 /// A goal, its judge and its limit.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Goal {
     /// What the agent must reach.
     pub objective: String,
@@ -33,6 +34,8 @@ pub struct Goal {
     /// The maximum number of verdicts; at least 1.
     pub rounds_max: u64,
 }
+
+setters!(Goal { objective, judge, rounds_max: u64 });
 
 /// The result of pursuing a goal.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +65,13 @@ impl Goal {
     #[must_use]
     pub fn new(objective: impl Into<String>) -> Self {
         Self { objective: objective.into(), judge: None, rounds_max: 10 }
+    }
+
+    /// Sets [`judge`](field@Self::judge).
+    #[must_use]
+    pub fn judge(mut self, judge: Arc<dyn Model>) -> Self {
+        self.judge = Some(judge);
+        self
     }
 
     /// Returns the value of a state update about this goal.

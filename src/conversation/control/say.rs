@@ -12,12 +12,23 @@ use crate::state::ExecutionStatus;
 
 /// A message to the agent.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct UserMessage {
     /// Its parts: text and images. May be empty.
     pub content: Vec<Content>,
     /// The sender's name, if there may be several senders.
     pub sender: Option<Text>,
 }
+
+impl UserMessage {
+    /// Makes a message of these parts, without the name of a sender.
+    #[must_use]
+    pub fn new(content: Vec<Content>) -> Self {
+        Self { content, sender: None }
+    }
+}
+
+setters!(UserMessage { content, sender?: Text });
 
 impl From<&str> for UserMessage {
     fn from(text: &str) -> Self {

@@ -18,6 +18,7 @@ use crate::store::{Append, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BaseStateChange, L
 
 /// The options of a fork.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct ForkOptions {
     /// The fork's id. `None`: a new id.
     pub id: Option<ConversationId>,
@@ -30,6 +31,14 @@ pub struct ForkOptions {
     /// Whether the fork starts with the costs of the original's model calls.
     pub metrics: ForkMetrics,
 }
+
+setters!(ForkOptions {
+    id?: ConversationId,
+    from_event?: EventId,
+    agent?: AgentDocument,
+    tags: Vec<(String, String)>,
+    metrics: ForkMetrics,
+});
 
 /// Whether a fork starts with the costs of the original's model calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

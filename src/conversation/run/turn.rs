@@ -26,12 +26,15 @@ pub(super) const INTERRUPTED: &str = "Tool call interrupted before completion. T
 
 /// The limits of a run. For `None`, the limit applies that the conversation was opened with.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub struct RunOptions {
     /// The maximum number of steps of this run. More than 0.
     pub max_iterations: Option<u64>,
     /// The maximum cost of all model calls of the conversation, in the price table's currency.
     pub max_budget: Option<f64>,
 }
+
+setters!(RunOptions { max_iterations?: u64, max_budget?: f64 });
 
 /// The limits and the state of one run.
 pub(in crate::conversation) struct Run {

@@ -25,6 +25,7 @@ model! {
         tool_name: Text,
     }
     kind "MCPToolObservation"
+    new by hand
 }
 
 model! {

@@ -59,37 +59,7 @@ model! {
         full_output_save_dir: Option<Text> = None,
     }
     kind "TerminalObservation"
-}
-
-impl TerminalAction {
-    /// Runs `command`.
-    #[must_use]
-    pub fn new(command: impl Into<Text>) -> Self {
-        Self {
-            command: command.into(),
-            is_input: false,
-            timeout: None,
-            reset: false,
-            extra: Extra::default(),
-        }
-    }
-}
-
-impl Default for CmdOutputMetadata {
-    /// Makes metadata in which nothing is known.
-    fn default() -> Self {
-        Self {
-            exit_code: -1,
-            pid: -1,
-            username: None,
-            hostname: None,
-            working_dir: None,
-            py_interpreter_path: None,
-            prefix: "".into(),
-            suffix: "".into(),
-            extra: Extra::default(),
-        }
-    }
+    new by hand
 }
 
 impl TerminalObservation {

@@ -23,6 +23,7 @@ model! {
         is_error: bool = false,
     }
     kind "ThinkObservation"
+    new by hand
 }
 
 model! {
@@ -43,6 +44,7 @@ model! {
         is_error: bool = false,
     }
     kind "FinishObservation"
+    new by hand
 }
 
 words! {
@@ -77,6 +79,7 @@ model! {
         /// Its status.
         status: TaskStatus => read_status = TaskStatus::Todo,
     }
+    new by hand
 }
 
 model! {
@@ -138,27 +141,11 @@ fn read_status(raw: Raw<'_>, reading: Reading) -> Result<TaskStatus, DecodeError
     }
 }
 
-impl FinishAction {
-    /// Makes an action that finishes with `message`.
-    #[must_use]
-    pub fn new(message: impl Into<Text>) -> Self {
-        Self { message: message.into(), extra: Extra::default() }
-    }
-}
-
 impl FinishObservation {
     /// Makes the answer to a finish: the agent's own last message.
     #[must_use]
     pub fn new(message: impl Into<Text>) -> Self {
         Self { content: vec![Content::text(message)], is_error: false, extra: Extra::default() }
-    }
-}
-
-impl ThinkAction {
-    /// Makes an action with this thought.
-    #[must_use]
-    pub fn new(thought: impl Into<Text>) -> Self {
-        Self { thought: thought.into(), extra: Extra::default() }
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 /// What a server had not sent to the collector of telemetry when it ended. It is not sent later, because telemetry
 /// begins at the end of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Undelivered {
     /// The number of spans in exports that failed or were not answered in time. An export that the collector accepted
     /// in part counts as accepted.

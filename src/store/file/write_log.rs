@@ -11,6 +11,7 @@ const READ_LOCKS: std::ops::RangeInclusive<u64> = 123..=127;
 
 /// The state of the write-ahead log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct WriteLog {
     /// The size of the log in bytes.
     pub bytes: u64,

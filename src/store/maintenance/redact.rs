@@ -42,6 +42,7 @@ pub enum Redaction<'a> {
 
 /// The result of a redaction, or of its plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct RedactionReport {
     /// The number of its act in the administrative log. `None` if nothing was written.
     pub act: Option<u64>,

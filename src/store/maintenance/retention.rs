@@ -32,6 +32,7 @@ const RUNNING: &str = "running";
 /// The rules for which conversations are deleted. The candidates match all of `statuses` and `tags`. A candidate is
 /// deleted if it exceeds any of the limits, or if there is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct PruneRules {
     /// Only these statuses. Empty for all but `running`.
     pub statuses: Vec<String>,
@@ -47,6 +48,15 @@ pub struct PruneRules {
     /// payloads count with their compressed size.
     pub bytes_max: Option<u64>,
 }
+
+setters!(PruneRules {
+    statuses: Vec<String>,
+    tags: Vec<(String, Option<String>)>,
+    kept_tags: Vec<(String, Option<String>)>,
+    older_than?: Timestamp,
+    keep_last?: u64,
+    bytes_max?: u64,
+});
 
 impl PruneRules {
     /// Returns whether there is no rule except kept tags. Such rules would delete almost every conversation.
@@ -80,6 +90,7 @@ pub struct Pruned {
 
 /// The conversations that are deleted, and figures of those that stay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct PrunePlan {
     /// The conversations that are deleted, the oldest first. Sub-agents come after the head of their family.
     pub pruned: Vec<Pruned>,

@@ -45,6 +45,7 @@ pub struct Place {
 
 /// The result of a scan for secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct SecretReport {
     /// The places, at most [`PLACES_MAX`].
     pub places: Vec<Place>,

@@ -50,6 +50,7 @@ const SCAN_BYTES: usize = 4 << 20;
 
 /// Which events of a conversation to read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct EventQuery {
     /// From this sequence on, inclusive.
     pub from: Option<Sequence>,
@@ -72,6 +73,11 @@ pub struct EventQuery {
     /// Whether the newest event comes first.
     pub descending: bool,
 }
+
+setters!(EventQuery {
+    from?: Sequence, to?: Sequence, descending: bool, kinds: Vec<String>, sources: Vec<String>, tool?: String,
+    timestamp_from?: String, timestamp_before?: String, correlation_id?: String, causation_id?: String,
+});
 
 /// A page of events, in the requested order.
 #[derive(Debug, Clone, PartialEq, Eq)]

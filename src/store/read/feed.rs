@@ -65,6 +65,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// An event that a follower receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FeedEvent {
     /// Its conversation.
     pub conversation: ConversationId,

@@ -30,6 +30,7 @@ const IDS_LIKE: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 O
 /// If the row is damaged, its texts are shown as far as they are text. [`Audit::verify`](crate::store::Audit::verify)
 /// reports the damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Conversation {
     /// Its id.
     pub id: ConversationId,
@@ -96,6 +97,7 @@ pub enum Order {
 
 /// Which conversations to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct ConversationFilter {
     /// Only conversations with one of these statuses; empty for all.
     pub statuses: Vec<String>,
@@ -114,6 +116,17 @@ pub struct ConversationFilter {
     /// Only conversations of sub-agents of this conversation.
     pub parent: Option<ConversationId>,
 }
+
+setters!(ConversationFilter {
+    statuses: Vec<String>,
+    tags: Vec<(String, Option<String>)>,
+    title?: String,
+    updated_from?: Timestamp,
+    updated_before?: Timestamp,
+    created_from?: Timestamp,
+    created_before?: Timestamp,
+    parent?: ConversationId,
+});
 
 /// A page of conversations, in the requested order.
 #[derive(Debug, Clone, PartialEq, Eq)]

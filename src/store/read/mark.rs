@@ -12,6 +12,7 @@ const MARK: &str = "SELECT event_count, leaf_event_id, head_is_empty, \
 
 /// A mark of a conversation's state. It changes when events, HEAD or the base state change.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Mark {
     /// The number of events.
     pub event_count: u64,

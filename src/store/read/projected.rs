@@ -65,6 +65,7 @@ pub struct TranscriptLine {
 
 /// One tool call and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolCall {
     /// The action's sequence.
     pub sequence: Sequence,
@@ -120,6 +121,7 @@ pub struct ToolCount {
 
 /// The tokens and cost of one model for one use.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct UsageTotal {
     /// What the model was used for (`agent`, `condenser`, …).
     pub usage_id: String,
@@ -145,6 +147,7 @@ pub struct UsageTotal {
 
 /// One task of an agent's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Task {
     /// The title of the task.
     pub title: String,

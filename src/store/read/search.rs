@@ -25,6 +25,7 @@ const SNIPPET_CHARS: usize = 160;
 
 /// Restricts a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct SearchFilter {
     /// Only in this conversation.
     pub conversation: Option<ConversationId>,
@@ -36,8 +37,16 @@ pub struct SearchFilter {
     pub before: Option<Position>,
 }
 
+setters!(SearchFilter {
+    conversation?: ConversationId,
+    kinds: Vec<String>,
+    tool?: String,
+    before?: Position,
+});
+
 /// An event whose text matches the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Hit {
     /// Its conversation.
     pub conversation: ConversationId,

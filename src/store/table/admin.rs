@@ -100,6 +100,7 @@ impl ActKind {
 
 /// One act of the administrative log.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Act {
     /// The act's number, from 1.
     pub number: u64,

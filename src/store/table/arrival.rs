@@ -23,6 +23,7 @@ const UNFINISHED: &str = "SELECT c.id, a.source, a.began_at FROM arrival AS a \
 
 /// A conversation whose import or copy began and did not end.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Unfinished {
     /// The conversation.
     pub conversation: ConversationId,

@@ -63,6 +63,7 @@ const CHANGES_MAX: i64 = 64;
 
 /// Changes of the base state.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BaseStateChange {
     /// The version that the writer expects. `None` accepts any version.
     pub expected: Option<Version>,
@@ -70,8 +71,19 @@ pub struct BaseStateChange {
     pub fields: Vec<FieldChange>,
 }
 
+impl BaseStateChange {
+    /// Changes these fields of any version.
+    #[must_use]
+    pub fn new(fields: Vec<FieldChange>) -> Self {
+        Self { expected: None, fields }
+    }
+}
+
+setters!(BaseStateChange { expected?: Version, fields });
+
 /// A conversation's base state at some version.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BaseState {
     /// The version.
     pub version: Version,

@@ -84,6 +84,7 @@ pub(in crate::store) use columns;
 
 /// One event as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoredEvent {
     /// Its place in the whole log.
     pub position: Position,

@@ -22,6 +22,7 @@ const PROGRAM: &str = concat!("annals ", env!("CARGO_PKG_VERSION"));
 
 /// The reason for a repair, for the receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Mending {
     /// The name of the finding.
     pub finding: &'static str,
@@ -29,6 +30,14 @@ pub struct Mending {
     pub found: String,
     /// What is done to repair it, in words.
     pub done: String,
+}
+
+impl Mending {
+    /// Makes the reason for a repair from the name of the finding, what was found, and what is done.
+    #[must_use]
+    pub fn new(finding: &'static str, found: impl Into<String>, done: impl Into<String>) -> Self {
+        Self { finding, found: found.into(), done: done.into() }
+    }
 }
 
 /// The receipt of a repair.

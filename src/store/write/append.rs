@@ -23,6 +23,7 @@ use crate::store::table::log;
 
 /// The place of an appended event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Appended {
     /// The event's place in its conversation.
     pub sequence: Sequence,
@@ -43,6 +44,7 @@ pub enum Leaf {
 
 /// What one append writes: all of it or nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Append {
     /// The length of the conversation that the writer expects.
     pub expected: Expected,
@@ -53,6 +55,16 @@ pub struct Append {
     /// The event that HEAD points to after the events. `None` leaves HEAD at the last event that moves it.
     pub leaf: Option<Leaf>,
 }
+
+impl Append {
+    /// Writes these events, if the conversation has the length that the writer expects.
+    #[must_use]
+    pub fn new(expected: Expected, events: Vec<NewEvent>) -> Self {
+        Self { expected, events, base_state: None, leaf: None }
+    }
+}
+
+setters!(Append { expected: Expected, events, base_state?: BaseStateChange, leaf?: Leaf });
 
 /// An append on its way to the writer, with the values that are computed before the lock is taken.
 pub(in crate::store) struct Request {

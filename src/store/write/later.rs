@@ -19,7 +19,7 @@ impl Store {
     /// # let id = ConversationId::new("c")?;
     /// let (tell, told) = std::sync::mpsc::channel();
     /// let events = vec![NewEvent::parse(r#"{"id":"e1","kind":"PauseEvent"}"#)?];
-    /// let append = Append { expected: Expected::Any, events, base_state: None, leaf: None };
+    /// let append = Append::new(Expected::Any, events);
     /// store.append_later(&id, append, move |answer| tell.send(answer).unwrap(), |lead| {
     ///     std::thread::spawn(move || drop(lead)); // or a runtime's own threads for this
     /// });

@@ -54,6 +54,7 @@ impl Drop for Writer {
 
 /// Counts what this store has written since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct WriteCounts {
     /// The number of appends that succeeded, including those whose events were already stored.
     pub appends: u64,

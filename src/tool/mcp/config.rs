@@ -18,6 +18,7 @@ pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The configuration of one server.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServerConfig {
     /// Its name in the configuration.
     pub name: String,

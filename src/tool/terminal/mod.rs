@@ -106,6 +106,7 @@ pub struct Terminal {
 
 /// The settings of a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TerminalSetting {
     /// The folder in which the shell starts.
     pub working_dir: PathBuf,
@@ -118,6 +119,14 @@ pub struct TerminalSetting {
     /// The number of bytes that a command may print before the model is asked. The command then waits.
     pub output_bytes_max: u64,
 }
+
+setters!(TerminalSetting {
+    working_dir,
+    shell: PathBuf,
+    env: Vec<(String, String)>,
+    quiet_after: Duration,
+    output_bytes_max: u64,
+});
 
 impl TerminalSetting {
     /// Returns the settings of a bash in this folder. The model is asked after 30 silent seconds or 128 MiB of output.

@@ -39,7 +39,7 @@ async fn without_the_key_every_route_answers_unauthorized() {
 #[tokio::test]
 async fn any_of_several_keys_is_accepted() {
     let keys = vec!["other-key".to_owned(), KEY.to_owned()];
-    let server = Served::with(|config| Config { session_keys: keys, ..config }).await;
+    let server = Served::with(|config| config.session_keys(keys)).await;
     for key in ["other-key", KEY] {
         assert_eq!(
             server.send("GET", "/api/conversations/count", &[("x-session-api-key", key)], b"").await.status,
@@ -51,7 +51,7 @@ async fn any_of_several_keys_is_accepted() {
 #[tokio::test]
 async fn cors_headers_name_only_local_and_configured_origins() {
     let origins = vec!["https://app.example".to_owned()];
-    let server = Served::with(|config| Config { origins, ..config }).await;
+    let server = Served::with(|config| config.origins(origins)).await;
     let ask = async |origin: &str| {
         let headers = [
             ("origin", origin),
@@ -77,7 +77,7 @@ async fn cors_headers_name_only_local_and_configured_origins() {
 
 #[tokio::test]
 async fn without_keys_requests_from_foreign_origins_are_refused() {
-    let server = Served::with(|config| Config { session_keys: Vec::new(), ..config }).await;
+    let server = Served::with(|config| config.session_keys(Vec::new())).await;
     let body = br#"{"command":"touch pwned"}"#;
     let send = async |headers: &[(&str, &str)]| {
         server.send("POST", "/api/bash/execute_bash_command", headers, body).await.refusal()
@@ -103,7 +103,7 @@ async fn without_keys_requests_from_foreign_origins_are_refused() {
 #[tokio::test]
 async fn without_keys_a_foreign_page_loads_nothing_and_a_user_may_open_the_page() {
     let hosts = vec!["agents.example".to_owned()];
-    let config = |config: Config| Config { session_keys: Vec::new(), hosts, ..config };
+    let config = |config: Config| config.session_keys(Vec::new()).hosts(hosts);
     let server = Served::with(config).await;
     std::fs::write(server.path("config.js"), "secret = 1").unwrap();
     let download = format!("/api/file/download?path={}", server.path("config.js").display());
@@ -255,7 +255,7 @@ fn vaults_that_hang_do_not_block_readers() {
     runtime.block_on(async {
         let vault = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", vault.local_addr().unwrap());
-        let server = Served::with(|config| Config { runs_max: 4 * THREADS, ..config }).await;
+        let server = Served::with(|config| config.runs_max(4 * THREADS)).await;
         let model = model(&[]);
         let hook = json!([{"matcher": "*", "hooks": [{"type": "command", "command": "true"}]}]);
         let mut held = Vec::new();

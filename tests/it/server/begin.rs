@@ -159,11 +159,7 @@ async fn a_stored_profile_starts_a_conversation() {
 
 #[tokio::test]
 async fn a_lookup_finds_a_secret_that_the_server_stores() {
-    let server = Served::with(|config| annals::server::Config {
-        lookup_origins: vec!["https://vault.example".to_owned()],
-        ..config
-    })
-    .await;
+    let server = Served::with(|config| config.lookup_origins(vec!["https://vault.example".to_owned()])).await;
     let model = model_runs("test \"$GH_OWN\" = stored-value-9 && echo it-is-the-$((40 + 2))");
     let secret = json!({"name": "GH_OWN", "value": "stored-value-9"});
     server.request("PUT", "/api/settings/secrets", Some(secret)).await.ok();

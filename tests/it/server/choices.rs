@@ -46,7 +46,7 @@ async fn tools_and_models_are_listed() {
 async fn a_workspaces_skills_and_hooks_are_found() {
     let server = Served::with(|config| {
         let home = config.conversations_dir.parent().map(|folder| folder.join("home"));
-        annals::server::Config { person_dir: home, ..config }
+        config.person_dir(home)
     })
     .await;
     let project = server.path("project");

@@ -133,8 +133,7 @@ async fn a_secret_is_looked_up_only_if_the_operator_allows_the_origin() {
         [(vault.url(), "<secret-hidden>", true), ("https://v.example".into(), "x=\n", false)]
     {
         let before = vault.seen().len();
-        let server =
-            Served::with(|config| annals::server::Config { lookup_origins: vec![origin], ..config }).await;
+        let server = Served::with(|config| config.lookup_origins(vec![origin])).await;
         let model = model_runs("echo x=$LOOKED_UP");
         let id = server.conversation(&model).await;
         let source = json!({"kind": "LookupSecret", "url": format!("{}/v", vault.url()), "headers": {"X-Api-Key": "k"}});

@@ -143,7 +143,7 @@ async fn waiting_actions_are_run_or_rejected() {
 
 #[tokio::test]
 async fn a_full_server_stores_the_message_and_answers_429() {
-    let server = Served::with(|config| annals::server::Config { runs_max: 1, ..config }).await;
+    let server = Served::with(|config| config.runs_max(1)).await;
     let model = model_runs("sleep 600");
     let (one, other) = (server.conversation(&model).await, server.conversation(&model).await);
     let mut body = message("Go");

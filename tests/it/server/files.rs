@@ -102,7 +102,7 @@ async fn invalid_file_paths_are_refused() {
 async fn folders_are_made_and_listed() {
     let server = Served::with(|config| {
         let home = config.conversations_dir.parent().map(std::path::Path::to_path_buf);
-        annals::server::Config { home_dir: home, ..config }
+        config.home_dir(home)
     })
     .await;
     let folder = server.path("").display().to_string();

@@ -235,7 +235,7 @@ async fn no_git_route_runs_programs_of_the_repository() {
 async fn a_plugin_is_fetched_without_running_programs_of_its_repository() {
     let server = Served::with(|config| {
         let home = config.conversations_dir.parent().map(|folder| folder.join("home"));
-        annals::server::Config { person_dir: home, ..config }
+        config.person_dir(home)
     })
     .await;
     let (folder, marks) = (repository(&server), server.path("marks"));

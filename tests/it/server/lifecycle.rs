@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use annals::server::Config;
 use annals::state::base::FieldChange;
-use annals::store::{BaseStateChange, SqlLimits, SqlQuery, SqlValue};
+use annals::store::{BaseStateChange, SqlQuery, SqlValue};
 use annals::{ConversationId, Store};
 use serde_json::{Value, json};
 
@@ -22,9 +21,9 @@ async fn start_run(server: &Served, id: &str) {
 }
 
 fn set_status(store: &Store, id: &str, status: &str) {
-    let fields = vec![FieldChange { field: "execution_status".into(), value: Some(format!("\"{status}\"")) }];
+    let fields = vec![FieldChange::set("execution_status", format!("\"{status}\"")).unwrap()];
     let id = ConversationId::new(id).unwrap();
-    store.save_base_state(&id, BaseStateChange { expected: None, fields }).unwrap();
+    store.save_base_state(&id, BaseStateChange::new(fields)).unwrap();
 }
 
 #[tokio::test]
@@ -167,7 +166,7 @@ async fn conversations_requested_concurrently_are_all_made() {
 
 #[tokio::test]
 async fn an_idle_conversation_is_released_and_opened_again() {
-    let server = Served::with(|config| Config { idle_max: Some(Duration::ZERO), ..config }).await;
+    let server = Served::with(|config| config.idle_max(Duration::ZERO)).await;
     let model = model_runs("echo $$ > shell.txt");
     let id = server.conversation(&model).await;
     assert_eq!(server.say(&id, "Go").await, "finished");
@@ -229,7 +228,7 @@ async fn a_restart_changes_no_agent_and_no_secret() {
     assert_eq!(server.say(id, "Hi").await, "finished");
     server.stop().await;
     let rows = |server: &Served, sql: &str| {
-        let query = SqlQuery { sql, parameters: &[], limits: SqlLimits::default() };
+        let query = SqlQuery::new(sql);
         server.store.query(&query).unwrap().rows
     };
     let versions = "SELECT DISTINCT version FROM base_state_changes";

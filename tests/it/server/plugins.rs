@@ -10,7 +10,7 @@ async fn server() -> Served {
     let server = Served::with(|config| {
         let home = config.conversations_dir.parent().map(|folder| folder.join("home"));
         let public = config.conversations_dir.parent().map(|folder| folder.join("public"));
-        annals::server::Config { person_dir: home, public_extensions_dir: public, ..config }
+        config.person_dir(home).public_extensions_dir(public)
     })
     .await;
     fs::create_dir_all(server.path("home")).unwrap();

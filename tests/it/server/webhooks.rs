@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals::server::{Config, WebhookSpec};
+use annals::server::WebhookSpec;
 use serde_json::{Value, json};
 
 use crate::support::caller::{KEY, Served, model, until};
@@ -13,13 +13,11 @@ fn listener(answers: usize) -> ModelServer {
 }
 
 fn spec(listener: &ModelServer) -> WebhookSpec {
-    WebhookSpec {
-        headers: vec![("X-Foo".into(), "bar".into())],
-        events_max: 3,
-        flush_delay: Duration::from_millis(200),
-        retry_delay: Duration::from_millis(50),
-        ..WebhookSpec::new(format!("{}/hook", listener.url()))
-    }
+    WebhookSpec::new(format!("{}/hook", listener.url()))
+        .headers(vec![("X-Foo".into(), "bar".into())])
+        .events_max(3)
+        .flush_delay(Duration::from_millis(200))
+        .retry_delay(Duration::from_millis(50))
 }
 
 /// The events of the conversation `id` that the webhook received, in order.
@@ -43,7 +41,7 @@ fn received_conversations(listener: &ModelServer) -> Vec<Value> {
 async fn every_event_is_sent_once_in_order_with_its_nulls() {
     let (listener, model) = (listener(200), model(&["Hello.", "Again."]));
     let hook = spec(&listener);
-    let server = Served::with(|config| Config { webhooks: vec![hook], ..config }).await;
+    let server = Served::with(|config| config.webhooks(vec![hook])).await;
     let id = server.conversation(&model).await;
     server
         .post(&format!("/api/conversations/{id}/secrets"), json!({"secrets": {"S": "hooked-secret-1"}}))
@@ -73,7 +71,7 @@ async fn every_event_is_sent_once_in_order_with_its_nulls() {
 async fn a_conversation_is_announced_when_it_is_made_changed_and_deleted() {
     let (listener, model) = (listener(50), model(&[]));
     let hook = spec(&listener);
-    let server = Served::with(|config| Config { webhooks: vec![hook], ..config }).await;
+    let server = Served::with(|config| config.webhooks(vec![hook])).await;
     let id = server.conversation(&model).await;
     let path = format!("/api/conversations/{id}");
     server.request("PATCH", &path, Some(json!({"title": "Hooked"}))).await.ok();
@@ -102,8 +100,8 @@ async fn failed_deliveries_are_retried_and_the_rest_is_sent_at_the_end() {
     let listener =
         ModelServer::start(refusals.chain((0..50).map(|_| Answer::of(Content::Text("{}".into())))));
     let model = model(&["Hello."]);
-    let hook = WebhookSpec { flush_delay: Duration::from_secs(600), events_max: 1000, ..spec(&listener) };
-    let mut server = Served::with(|config| Config { webhooks: vec![hook], ..config }).await;
+    let hook = spec(&listener).flush_delay(Duration::from_secs(600)).events_max(1000);
+    let mut server = Served::with(|config| config.webhooks(vec![hook])).await;
     let id = server.conversation(&model).await;
     server.say(&id, "Hi").await;
     let count = server.get(&format!("/api/conversations/{id}/events/count")).await.ok().as_u64().unwrap();

@@ -83,14 +83,12 @@ impl Served {
 
     /// Starts a server on a folder that another server may use too.
     pub async fn on(scratch: Arc<Scratch>, set: impl FnOnce(Config) -> Config) -> Self {
-        let config = set(Config {
-            session_keys: vec![KEY.to_owned()],
-            conversations_dir: scratch.path("conversations"),
-            settings_dir: scratch.path("settings"),
-            worktrees_dir: Some(scratch.path("worktrees")),
-            cipher: Some(annals::secret::Cipher::new("cipher-key", &[])),
-            ..Config::default()
-        });
+        let config = set(Config::default()
+            .session_keys(vec![KEY.to_owned()])
+            .conversations_dir(scratch.path("conversations"))
+            .settings_dir(scratch.path("settings"))
+            .worktrees_dir(scratch.path("worktrees"))
+            .cipher(annals::secret::Cipher::new("cipher-key", &[])));
         let key = (!config.session_keys.is_empty()).then_some(KEY);
         let store = scratch.open();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -29,11 +29,29 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use annals::store::{EventQuery, StoredEvent};
-use annals::{ConversationId, Error, Options, Store};
+use annals::store::{EventQuery, Finding, StoredEvent};
+use annals::{ConversationId, Error, Options, Sequence, Store};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use tempfile::TempDir;
+
+/// Returns a value with other fields. The structs of results cannot be made outside of the crate.
+macro_rules! altered {
+    ($value:expr, { $($field:ident: $new:expr),* $(,)? }) => {{
+        let mut altered = $value.clone();
+        $( altered.$field = $new; )*
+        altered
+    }};
+}
+pub(crate) use altered;
+
+/// What a finding names and says. It can be made, unlike a finding.
+pub type Found = (Option<ConversationId>, Option<Sequence>, String);
+
+/// Returns what findings name and say.
+pub fn said(findings: &[Finding]) -> Vec<Found> {
+    findings.iter().map(|one| (one.conversation.clone(), one.sequence, one.what.clone())).collect()
+}
 
 /// A folder that is removed after its test, with a database in it.
 pub struct Scratch {
@@ -75,7 +93,7 @@ impl Scratch {
 
 /// Options under which projections move only when they are read.
 pub fn without_projector() -> Options {
-    Options { follow_projections: false, ..Options::default() }
+    Options::default().follow_projections(false)
 }
 
 pub fn conversation(id: &str) -> ConversationId {

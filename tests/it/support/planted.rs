@@ -77,7 +77,7 @@ pub fn plant(scratch: &Scratch, store: &Store) -> ConversationId {
         // The number of changes is high enough that the document is written again and the first one is stored apart.
         let value = json!({"round": round, "text": CANARY}).to_string();
         let fields = vec![FieldChange::set("agent_state", value).unwrap()];
-        store.save_base_state(&id, BaseStateChange { expected: None, fields }).unwrap();
+        store.save_base_state(&id, BaseStateChange::new(fields)).unwrap();
     }
     let other = conversation("other");
     store.append(&other, Expected::Any, &[user_message("o", "of no concern")]).unwrap();

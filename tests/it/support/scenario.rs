@@ -212,7 +212,7 @@ impl Scenario {
     /// compared.
     #[track_caller]
     pub fn assert_asked(&self, mend: impl Fn(&mut Value)) {
-        let flags = ChatFlags { tool_calling: true, vision: true, ..ChatFlags::default() };
+        let flags = ChatFlags::default().tool_calling(true).vision(true);
         let asked = self.model.requests();
         let sent = self.requests.iter().filter(|request| request["body"]["model"] == "gpt-4o");
         let sent: Vec<&Value> = sent.map(|request| &request["body"]["messages"]).collect();

@@ -113,11 +113,7 @@ impl Tool for Terminal {
     }
 
     fn schema(&self) -> ToolSchema {
-        ToolSchema {
-            name: "terminal".into(),
-            description: "Runs a command.".into(),
-            parameters: Json::parse(PARAMETERS).unwrap(),
-        }
+        ToolSchema::new("terminal", "Runs a command.", Json::parse(PARAMETERS).unwrap())
     }
 
     fn action(&self, arguments: Raw<'_>) -> Result<Action, ToolError> {

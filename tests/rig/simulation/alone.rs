@@ -38,13 +38,10 @@ impl Run {
     fn new(seed: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut random = Random::new(!seed);
-        let options = Options {
-            // Power cuts are tested in another module. Here the worst case is a crash of the process.
-            durability: if random.below(8) == 0 { Durability::Full } else { Durability::Normal },
-            follow_projections: random.below(4) == 0,
-            pool_size: 1 + random.below(3) as u32,
-            ..Options::default()
-        };
+        let options = Options::default()
+            .durability(if random.below(8) == 0 { Durability::Full } else { Durability::Normal })
+            .follow_projections(random.below(4) == 0)
+            .pool_size(1 + random.below(3) as u32);
         let count = 1 + random.below(3);
         let mut run = Self {
             folder,
@@ -96,7 +93,7 @@ impl Run {
     fn back_up(&mut self, which: usize) -> Checked {
         let store = &self.handles[which];
         store.backup().to_file(self.path("copy.db")).map_err(failed("backing up to a file"))?;
-        let how = BackupFolder { full: self.random.below(8) == 0, keep: Some(2) };
+        let how = BackupFolder::default().full(self.random.below(8) == 0).keep(2);
         store.backup().to_folder(self.path("parts"), how).map_err(failed("backing up to a folder"))?;
         self.saved = Some(self.file.clone());
         Ok(())

@@ -265,7 +265,7 @@ fn compare_figures(store: &Store, name: &str, talk: &Talk, seen: &[Seen]) -> Che
 
 /// Compares the hits of a search in one conversation or in all.
 pub fn search(store: &Store, file: &File, word: &str, talk: Option<&String>) -> Checked {
-    let filter = SearchFilter { conversation: talk.map(|talk| id(talk)), ..SearchFilter::default() };
+    let filter = SearchFilter::default().conversation(talk.map(|talk| id(talk)));
     let hits = match (store.search(word, &filter, 1000, &mut |_| ()), talk) {
         (Ok(hits), _) => hits,
         (Err(annals::Error::UnknownConversation { .. }), Some(talk)) if !file.talks.contains_key(talk) => {

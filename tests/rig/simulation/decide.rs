@@ -143,7 +143,7 @@ impl<'a> Decision<'a> {
         };
         let base_state = (self.random.below(6) == 0).then(|| self.change());
         let leaf = (self.random.below(9) == 0).then(|| self.leaf(&talk));
-        let mut append = Append { expected, events, base_state, leaf };
+        let mut append = Append::new(expected, events).base_state(base_state).leaf(leaf);
         if append.leaf.is_some() && self.random.below(2) == 0 {
             // HEAD moves to the last event of the same batch, if there is one.
             let last = append.events.last().map(|last| Leaf::At(last.id().clone()));
@@ -205,7 +205,7 @@ impl<'a> Decision<'a> {
             _ => None,
         };
         let fields = (0..self.random.below(4)).map(|_| self.field()).collect();
-        BaseStateChange { expected, fields }
+        BaseStateChange::new(fields).expected(expected)
     }
 
     fn field(&mut self) -> FieldChange {
@@ -234,7 +234,7 @@ impl<'a> Decision<'a> {
         let events = self.known(&from).map_or(&[][..], |from| &from.events);
         let count = self.random.below(events.len() as u64 + 1) as usize;
         let events = events[..count].iter().map(|event| event.event.clone()).collect();
-        let append = Append { expected: Expected::Any, events, base_state: None, leaf: None };
+        let append = Append::new(Expected::Any, events);
         Call::Append { talk, append, later: false }
     }
 
@@ -267,7 +267,7 @@ impl<'a> Decision<'a> {
             0 => rules.older_than = Timestamp::parse(&time(self.random.below(self.number * 10 + 1))),
             1 => rules.keep_last = Some(2 + self.random.below(4)),
             2 => rules.tags = vec![tag],
-            3 => rules = PruneRules { tags: vec![("owner".into(), None)], keep_last: Some(1), ..rules },
+            3 => rules = rules.tags(vec![("owner".into(), None)]).keep_last(1),
             _ => {
                 rules.keep_last = Some(1 + self.random.below(3));
                 rules.kept_tags = vec![("owner".into(), None)];

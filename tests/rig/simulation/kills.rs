@@ -240,7 +240,7 @@ impl Life {
     fn round(&mut self, round: u64, test: &str) -> Checked {
         write_history(&self.database.with_file_name(HISTORY), &self.history);
         let reports = self.run_and_kill(test)?;
-        let options = Options { busy_timeout: Duration::ZERO, ..Options::default() };
+        let options = Options::default().busy_timeout(Duration::ZERO);
         // No process is left that could hold a lock, so the file opens at once.
         let store =
             Store::open_with(&self.database, &options).map_err(failed("opening the file after the kill"))?;

@@ -53,7 +53,7 @@ pub const ALL: &[Workload] = &[
 ];
 
 fn normal() -> Options {
-    Options { durability: Durability::Normal, ..without_projector() }
+    without_projector().durability(Durability::Normal)
 }
 
 /// Writes a few conversations with events, a base state and attachments.
@@ -75,7 +75,7 @@ pub fn furnish(folder: &Path) {
     store.append(&id("other"), Expected::Empty, &events[..6]).expect("appended");
     store.append(&id("third"), Expected::Empty, &events[..3]).expect("appended");
     let fields = vec![set("tags", r#"{"kind":"rig"}"#)];
-    store.save_base_state(&talk, BaseStateChange { expected: None, fields }).expect("saved");
+    store.save_base_state(&talk, BaseStateChange::new(fields)).expect("saved");
     store.attach(&talk, "notes/a.txt", b"the word is hunter2").expect("attached");
     store.attach(&talk, "notes/b.txt", &[7; 9000]).expect("attached");
     store.catch_up().expect("caught up");
@@ -112,7 +112,7 @@ fn set(field: &str, value: &str) -> FieldChange {
 }
 
 fn change(field: &str, value: &str) -> BaseStateChange {
-    BaseStateChange { expected: None, fields: vec![set(field, value)] }
+    BaseStateChange::new(vec![set(field, value)])
 }
 
 fn append(stage: &Stage<'_>, conversation: &str, name: &str, count: usize) -> Result<(), Error> {
@@ -165,7 +165,7 @@ const BATCH: &[Step] = &[
         let events = vec![user_message("x", "with a state"), user_message("y", "and HEAD")];
         let leaf = Some(Leaf::At(EventId::new("x")?));
         let base_state = Some(change("execution_status", "\"finished\""));
-        let append = Append { expected: Expected::Exact(6), events, base_state, leaf };
+        let append = Append::new(Expected::Exact(6), events).base_state(base_state).leaf(leaf);
         stage.store.append_all(&id("other"), append).map(drop)
     }),
 ];

@@ -7,6 +7,7 @@ use super::{Projection, Table};
 
 /// A documented view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SqlView {
     /// Its name.
     pub name: &'static str,

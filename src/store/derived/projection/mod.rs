@@ -133,6 +133,7 @@ pub(super) fn all() -> Vec<Box<dyn Projection + Send>> {
 
 /// How far a projection has read.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProjectionStatus {
     /// Its name.
     pub name: &'static str,

@@ -43,12 +43,15 @@ const DOING: &str = "backing up";
 
 /// The settings of a folder of backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct BackupFolder {
     /// True to make a full backup in any case.
     pub full: bool,
     /// How many series (a full backup and its parts) are kept when a new one begins. `None` keeps all.
     pub keep: Option<usize>,
 }
+
+setters!(BackupFolder { full: bool, keep?: usize });
 
 /// The result of one backup.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -32,6 +32,7 @@ pub use restore::{RestoreOptions, RestorePoint, Restored};
 
 /// The content of a backup, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BackupReport {
     /// The newest position.
     pub last_position: Position,

@@ -41,6 +41,7 @@ pub enum RestorePoint {
 
 /// The settings of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RestoreOptions {
     /// The point to restore to.
     pub point: RestorePoint,
@@ -48,15 +49,25 @@ pub struct RestoreOptions {
     pub actor: Actor,
 }
 
-impl From<RestorePoint> for RestoreOptions {
+setters!(RestoreOptions { point, actor: Actor });
+
+impl RestoreOptions {
     /// Restores to this point, with the default actor.
-    fn from(point: RestorePoint) -> Self {
+    #[must_use]
+    pub fn new(point: RestorePoint) -> Self {
         Self { point, actor: Actor::default() }
+    }
+}
+
+impl From<RestorePoint> for RestoreOptions {
+    fn from(point: RestorePoint) -> Self {
+        Self::new(point)
     }
 }
 
 /// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Restored {
     /// The time of the last backup file that was used. `None` if it is not known.
     pub taken_at: Option<Timestamp>,

@@ -57,6 +57,7 @@ const STRAY: &[(&str, &str)] = &[
 
 /// A difference from what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// The conversation. `None` if the finding concerns the whole file.
     pub conversation: Option<ConversationId>,
@@ -95,6 +96,7 @@ const ID_CHARS_MAX: usize = 60;
 
 /// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Verification {
     /// The number of checked conversations.
     pub conversations: u64,

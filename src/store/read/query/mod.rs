@@ -39,6 +39,7 @@ pub const VALUE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
 
 /// The limits of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SqlLimits {
     /// The most rows of the answer; further rows are cut off. Default 10,000.
     pub rows_max: usize,
@@ -58,6 +59,14 @@ pub struct SqlLimits {
     pub value_bytes_max: usize,
 }
 
+setters!(SqlLimits {
+    rows_max: usize,
+    bytes_max: usize,
+    time_max: Duration,
+    memory_bytes_max: u64,
+    value_bytes_max: usize,
+});
+
 impl Default for SqlLimits {
     fn default() -> Self {
         Self {
@@ -72,6 +81,7 @@ impl Default for SqlLimits {
 
 /// A statement with its parameters and limits.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct SqlQuery<'a> {
     /// One SELECT.
     pub sql: &'a str,
@@ -80,6 +90,16 @@ pub struct SqlQuery<'a> {
     /// The limits of the query.
     pub limits: SqlLimits,
 }
+
+impl<'a> SqlQuery<'a> {
+    /// Makes a query without parameters, with the default limits.
+    #[must_use]
+    pub fn new(sql: &'a str) -> Self {
+        Self { sql, parameters: &[], limits: SqlLimits::default() }
+    }
+}
+
+setters!(SqlQuery<'a> { sql, parameters: &'a [(String, SqlValue)], limits: SqlLimits });
 
 /// Why an answer may be incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +130,7 @@ impl Truncation {
 
 /// The answer of a query.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct SqlAnswer {
     /// The names of the columns, in order. A name may occur twice.
     pub columns: Vec<String>,
@@ -117,6 +138,14 @@ pub struct SqlAnswer {
     pub rows: Vec<Vec<SqlValue>>,
     /// Why rows may be missing. `None` if the answer is complete.
     pub truncated: Option<Truncation>,
+}
+
+impl SqlAnswer {
+    /// Makes a complete answer.
+    #[must_use]
+    pub fn new(columns: Vec<String>, rows: Vec<Vec<SqlValue>>) -> Self {
+        Self { columns, rows, truncated: None }
+    }
 }
 
 impl Store {
@@ -127,14 +156,12 @@ impl Store {
     /// from tables that lag is marked with [`Truncation::Behind`].
     ///
     /// ```
-    /// use annals::store::{SqlLimits, SqlQuery, SqlValue};
+    /// use annals::store::{SqlQuery, SqlValue};
     /// # use annals::{Options, Store};
     /// # let store = Store::in_memory(&Options::default())?;
-    /// let answer = store.query(&SqlQuery {
-    ///     sql: "SELECT count(*) AS n FROM events WHERE kind = :kind",
-    ///     parameters: &[("kind".to_owned(), SqlValue::from("MessageEvent"))],
-    ///     limits: SqlLimits::default(),
-    /// })?;
+    /// let parameters = [("kind".to_owned(), SqlValue::from("MessageEvent"))];
+    /// let query = SqlQuery::new("SELECT count(*) AS n FROM events WHERE kind = :kind").parameters(&parameters);
+    /// let answer = store.query(&query)?;
     /// assert_eq!(answer.columns, ["n"]);
     /// assert_eq!(answer.rows, [[SqlValue::Integer(0)]]);
     /// # Ok::<(), annals::Error>(())

@@ -48,6 +48,7 @@ const SIZES: &str = "SELECT count(*), coalesce(sum(p.bytes), 0), coalesce(sum(oc
 
 /// The result of archiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct ArchiveReport {
     /// The number of conversations that were archived. A conversation that was fully archived before is not counted.
     pub conversations: u64,
@@ -64,6 +65,7 @@ pub struct ArchiveReport {
 
 /// The archived part of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Archived {
     /// The number of archived events.
     pub events: u64,

@@ -8,7 +8,7 @@ use super::select::Which;
 use super::{DONE, Place, REFUSED};
 use crate::error::Result;
 use crate::ids::ConversationId;
-use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
+use crate::store::{ConversationFilter, Order, Store};
 
 /// Compress conversations that are probably not read soon
 ///
@@ -134,14 +134,5 @@ fn matching(store: &Store, which: &Which) -> Result<Vec<ConversationId>> {
         updated_before: which.older_than,
         ..ConversationFilter::default()
     };
-    let mut ids = Vec::new();
-    let mut after = None;
-    loop {
-        let page = store.conversations(&filter, Order::Created, after.as_ref(), PAGE_MAX)?;
-        ids.extend(page.conversations.into_iter().map(|conversation| conversation.id));
-        after = page.next;
-        if after.is_none() {
-            return Ok(ids);
-        }
-    }
+    store.iter(&filter, Order::Created).map(|row| Ok(row?.id)).collect()
 }

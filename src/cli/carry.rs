@@ -10,7 +10,7 @@ use super::print::{Output, bytes, count, one_line, plural, row, table};
 use super::{DONE, FAILED, Place, REFUSED, select};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
+use crate::store::{ConversationFilter, Order, Store};
 use crate::transfer::{Copier, CopyOptions, CopyReport, CopyStatus};
 
 /// The maximum number of conversations with problems to print.
@@ -187,15 +187,7 @@ impl Target {
 
 /// Returns every conversation that matches a filter, the oldest first.
 fn all(store: &Store, filter: &ConversationFilter) -> Result<Vec<ConversationId>> {
-    let (mut ids, mut after) = (Vec::new(), None);
-    loop {
-        let page = store.conversations(filter, Order::Created, after.as_ref(), PAGE_MAX)?;
-        ids.extend(page.conversations.into_iter().map(|conversation| conversation.id));
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(ids),
-        }
-    }
+    store.iter(filter, Order::Created).map(|row| Ok(row?.id)).collect()
 }
 
 /// Returns `ids` and the conversations of their sub-agents, each once. A sub-agent's conversation follows its parent.

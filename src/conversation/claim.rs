@@ -60,7 +60,9 @@ impl Claim {
     /// # Errors
     /// [`ConversationError::Claim`] if the lock's file cannot be made or locked.
     pub async fn take(store: &Store, id: &ConversationId) -> Result<Option<Self>> {
-        let Some(path) = place(store, id) else { return Ok(Some(Self { held: None })) };
+        let place = place(store, id);
+        let place = place.map_err(|source| ConversationError::Claim { path: store.path(), source })?;
+        let Some(path) = place else { return Ok(Some(Self { held: None })) };
         let failed = |source| ConversationError::Claim { path: path.clone(), source };
         for _ in 0..ATTEMPTS {
             let file = open(&path).map_err(failed)?;
@@ -97,30 +99,41 @@ impl Drop for Claim {
 
 /// Returns whether any process runs the conversation.
 pub(super) fn is_taken(store: &Store, id: &ConversationId) -> bool {
-    let Some(file) = place(store, id).and_then(|path| File::open(path).ok()) else { return false };
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+    let open = || place(store, id)?.map(File::open).transpose();
+    match open() {
+        Ok(Some(file)) => matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
+        Ok(None) => false,
+        // A lock that cannot be looked at may be held.
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
-/// Returns the process that runs the conversation. `None` if it is not run; `Some(None)` if the process is not known.
-pub(super) fn runner(store: &Store, id: &ConversationId) -> Option<Option<Runner>> {
-    let file = File::open(place(store, id)?).ok()?;
+/// Returns the process that runs the conversation. `None` if it is not run, or if the process is not known.
+pub(super) fn runner(store: &Store, id: &ConversationId) -> Option<Runner> {
+    let file = File::open(place(store, id).ok()??).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {}
         Ok(()) | Err(TryLockError::Error(_)) => return None,
     }
     let mut text = String::new();
     let read = file.take(RUNNER_BYTES_MAX).read_to_string(&mut text);
-    Some(read.ok().and_then(|_| Runner::read(&text)))
+    read.ok().and_then(|_| Runner::read(&text))
 }
 
 /// Returns the path of a conversation's lock. `None` for a store in memory. The name is a hash, because an id may not
 /// be a valid file name.
-fn place(store: &Store, id: &ConversationId) -> Option<PathBuf> {
+///
+/// # Errors
+/// If the path of the file cannot be resolved. No other process can be excluded then.
+fn place(store: &Store, id: &ConversationId) -> io::Result<Option<PathBuf>> {
+    if store.is_in_memory() {
+        return Ok(None);
+    }
     // The canonical path is the same for processes that opened the file by different paths.
-    let mut folder = fs::canonicalize(store.path()).ok()?.into_os_string();
+    let mut folder = fs::canonicalize(store.path())?.into_os_string();
     folder.push("-runs");
     let name = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, id.as_str().as_bytes());
-    Some(Path::new(&folder).join(name.simple().to_string()))
+    Ok(Some(Path::new(&folder).join(name.simple().to_string())))
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -181,5 +194,21 @@ mod tests {
         while let Some(done) = workers.join_next().await {
             done.unwrap();
         }
+    }
+
+    /// Without a lock, another process might run the conversation at the same time.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_conversation_whose_lock_cannot_be_found_is_not_claimed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, away) = (folder.path().join("here"), folder.path().join("away"));
+        let store = Store::open(here.join("annals.db")).unwrap();
+        let id = ConversationId::new("talk").unwrap();
+        fs::rename(&here, &away).unwrap();
+        assert!(matches!(Claim::take(&store, &id).await, Err(ConversationError::Claim { .. })));
+        fs::rename(&away, &here).unwrap();
+        assert!(Claim::take(&store, &id).await.unwrap().is_some());
+        let memory = Store::in_memory(&crate::Options::default()).unwrap();
+        assert!(Claim::take(&memory, &id).await.unwrap().is_some());
     }
 }

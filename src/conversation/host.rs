@@ -57,9 +57,9 @@ impl Host {
     }
 
     /// Returns the process that runs the conversation, which may be this one or another one that has the file open.
-    /// `None` if it is not run; `Some(None)` if the process is not known.
+    /// `None` if it is not run, or if the process is not known: [`Host::is_run`] tells them apart.
     #[must_use]
-    pub fn runner(&self, conversation: &ConversationId) -> Option<Option<Runner>> {
+    pub fn runner(&self, conversation: &ConversationId) -> Option<Runner> {
         claim::runner(&self.store, conversation)
     }
 

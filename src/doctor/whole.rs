@@ -161,21 +161,15 @@ impl Doctor<'_> {
 
     /// Visits the conversations that were last active, until they have `events` events in total.
     fn sample(&self, events: u64, mut visit: impl FnMut(&ConversationId) -> Result<()>) -> Result<()> {
-        let (mut after, mut left) = (None, events);
-        loop {
-            let filter = ConversationFilter::default();
-            let page = self.store.conversations(&filter, Order::UpdatedDescending, after.as_ref(), 1000)?;
-            for conversation in page.conversations {
-                if left == 0 {
-                    return Ok(());
-                }
-                visit(&conversation.id)?;
-                left = left.saturating_sub(conversation.event_count.max(1));
+        let mut left = events;
+        for conversation in self.store.iter(&ConversationFilter::default(), Order::UpdatedDescending) {
+            if left == 0 {
+                return Ok(());
             }
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return Ok(()),
-            }
+            let conversation = conversation?;
+            visit(&conversation.id)?;
+            left = left.saturating_sub(conversation.event_count.max(1));
         }
+        Ok(())
     }
 }

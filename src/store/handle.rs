@@ -132,6 +132,12 @@ impl Store {
         self.0.place.path()
     }
 
+    /// Returns whether the store is in memory. No other process can use it then.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        !matches!(self.0.place, Place::File(_))
+    }
+
     /// Returns whether this handle can only read.
     #[must_use]
     pub fn is_read_only(&self) -> bool {

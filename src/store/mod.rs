@@ -73,7 +73,7 @@ pub use read::events::{EventPage, EventQuery, EventRef};
 pub use read::feed::{FeedEvent, Follower};
 pub use read::heads::{ChainHead, ChainHeads, ChainLink};
 pub use read::history::HeadMove;
-pub use read::list::{Conversation, ConversationFilter, ConversationPage, Order};
+pub use read::list::{Conversation, ConversationFilter, ConversationPage, Conversations, Order};
 pub use read::mark::Mark;
 pub use read::projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
 pub(crate) use read::query::nearest;

@@ -12,6 +12,7 @@ mod backup;
 mod base_state;
 mod branch;
 mod callbacks;
+mod catalogue;
 mod cli;
 mod cli_open;
 mod cli_privacy;

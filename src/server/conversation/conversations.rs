@@ -253,25 +253,13 @@ async fn delete(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<
 async fn release(app: &App, worktree: &Path) -> Result<(), Failure> {
     let wanted = worktree.to_path_buf();
     let is_used = app.ask(move |store| {
-        let mut after: Option<ConversationId> = None;
-        loop {
-            let page = store.conversations(
-                &ConversationFilter::default(),
-                Order::CreatedDescending,
-                after.as_ref(),
-                PAGE_MAX as usize,
-            )?;
-            for row in &page.conversations {
-                let folder = Plan::resumed(&Stored::of_row(store, row.clone())?).working_dir;
-                if folder.starts_with(&wanted) {
-                    return Ok(true);
-                }
-            }
-            after = page.conversations.last().map(|row| row.id.clone());
-            if page.conversations.len() < PAGE_MAX as usize {
-                return Ok(false);
+        for row in store.iter(&ConversationFilter::default(), Order::CreatedDescending) {
+            let folder = Plan::resumed(&Stored::of_row(store, row?)?).working_dir;
+            if folder.starts_with(&wanted) {
+                return Ok(true);
             }
         }
+        Ok(false)
     });
     if !is_used.await? {
         worktree::remove(worktree).await;

@@ -163,7 +163,7 @@ impl Sessions {
         let host = &self.opening.host;
         match host.claim(id).await? {
             Some(claim) => Ok(claim),
-            None => Err(Failure::runs_elsewhere(host.runner(id).flatten())),
+            None => Err(Failure::runs_elsewhere(host.runner(id))),
         }
     }
 

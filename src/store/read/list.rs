@@ -15,6 +15,9 @@ use crate::store::options::PAGE_MAX;
 use crate::store::table::catalogue::{self, hash, text};
 use crate::store::table::log::conversion;
 
+/// The most conversations that an iterator reads at once.
+const ITERATED: usize = 1000;
+
 const COLUMNS: &str = "c.id, coalesce(c.title, c.first_message), c.status, c.tags, c.event_count, \
      c.payload_bytes, c.created_at, c.updated_at, c.first_timestamp, c.last_timestamp, c.leaf_event_id, \
      c.head_is_empty, (SELECT id FROM conversation WHERE key = c.parent), c.forked_from, c.forked_at, c.head_hash, \
@@ -183,6 +186,49 @@ impl ConversationFilter {
     }
 }
 
+/// The conversations that match a filter; see [`Store::iter`].
+#[derive(Debug)]
+pub struct Conversations {
+    store: Store,
+    filter: ConversationFilter,
+    order: Order,
+    /// What was read and not yet returned.
+    page: std::vec::IntoIter<Conversation>,
+    next: Next,
+}
+
+/// The page that is read next.
+#[derive(Debug)]
+enum Next {
+    First,
+    After(ConversationId),
+    Nothing,
+}
+
+impl Iterator for Conversations {
+    type Item = Result<Conversation>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(conversation) = self.page.next() {
+                return Some(Ok(conversation));
+            }
+            let after = match std::mem::replace(&mut self.next, Next::Nothing) {
+                Next::First => None,
+                Next::After(id) => Some(id),
+                Next::Nothing => return None,
+            };
+            match self.store.conversations(&self.filter, self.order, after.as_ref(), ITERATED) {
+                Ok(page) => {
+                    self.next = page.next.map_or(Next::Nothing, Next::After);
+                    self.page = page.conversations.into_iter();
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
 impl Store {
     /// Returns a page of conversations: at most `limit`, never more than [`PAGE_MAX`], beginning after `after`.
     ///
@@ -280,6 +326,35 @@ impl Store {
     /// Any read error.
     pub fn contains(&self, id: &ConversationId) -> Result<bool> {
         self.read(|db| Ok(catalogue::find(db, id)?.is_some()))
+    }
+
+    /// Returns every conversation that matches, read page by page.
+    ///
+    /// A conversation that is changed meanwhile may be returned twice or not at all in an order by update, because it
+    /// moves in this order.
+    ///
+    /// ```
+    /// use annals::store::{ConversationFilter, Order};
+    /// # let store = annals::Store::in_memory(&annals::Options::default())?;
+    /// for conversation in store.iter(&ConversationFilter::default(), Order::Created) {
+    ///     println!("{}", conversation?.id);
+    /// }
+    /// # Ok::<(), annals::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An item is an error if a page cannot be read, and then it is the last one:
+    /// [`Error::UnknownConversation`] if the last conversation of a page was deleted before the next page was read, and
+    /// any read error.
+    #[must_use]
+    pub fn iter(&self, filter: &ConversationFilter, order: Order) -> Conversations {
+        Conversations {
+            store: self.clone(),
+            filter: filter.clone(),
+            order,
+            page: Vec::new().into_iter(),
+            next: Next::First,
+        }
     }
 
     /// Returns the conversations of a conversation's sub-agents, the oldest first.

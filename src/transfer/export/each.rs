@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{ExportReport, Exporter, Format};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
+use crate::store::{ConversationFilter, Order, Store};
 
 /// The conversations of sub-agents, by the conversation that they belong to.
 type Families = HashMap<ConversationId, Vec<ConversationId>>;
@@ -106,23 +106,17 @@ impl Exporter<'_> {
 
     /// Returns the place of each conversation in the catalogue's order of creation, up to the first damage.
     fn ranks(&self) -> Result<HashMap<ConversationId, usize>> {
-        let (mut ranks, mut after) = (HashMap::new(), None);
-        loop {
-            let filter = ConversationFilter::default();
-            let page = match self.store.conversations(&filter, Order::Created, after.as_ref(), PAGE_MAX) {
+        let mut ranks = HashMap::new();
+        for conversation in self.store.iter(&ConversationFilter::default(), Order::Created) {
+            let conversation = match conversation {
                 Err(Error::UnknownConversation { .. }) => return Ok(ranks), // it was deleted meanwhile
                 Err(error) if Store::is_damage(&error) => return Ok(ranks),
-                page => page?,
+                conversation => conversation?,
             };
-            for conversation in page.conversations {
-                let rank = ranks.len();
-                ranks.insert(conversation.id, rank);
-            }
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return Ok(ranks),
-            }
+            let rank = ranks.len();
+            ranks.insert(conversation.id, rank);
         }
+        Ok(ranks)
     }
 
     /// Exports each selected conversation into the folder `to`, as [`Exporter::export`] does.

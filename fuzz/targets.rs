@@ -13,7 +13,7 @@ use annals::audit::proof::{PublicKey, SignedHead};
 use annals::event::json::{Raw, scan};
 use annals::event::{Given, Unfamiliar, decode, upcast};
 use annals::replay::{Memory, Moment, Point, Recording};
-use annals::state::{BaseDocument, Spent, upcast::upcast_base_state};
+use annals::state::{BaseDocument, Spent, upcast_base_state};
 use annals::store::{SearchFilter, SqlLimits, SqlQuery, SqlValue};
 use annals::transfer::{Exporter, Format, ImportOptions, Importer};
 use annals::visualizer::{self, draw};

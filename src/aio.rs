@@ -59,7 +59,7 @@ use tokio::sync::oneshot;
 use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;
 use crate::ids::{ConversationId, Position, Sequence};
-use crate::store::{self, Append, Appended, EventPage, EventQuery, FeedEvent, Options};
+use crate::store::{self, Append, Appended, EventPage, EventQuery, FeedEvent, FeedPlace, Options};
 
 /// A handle on a store for async programs. Cloning is cheap; clones work on the same file.
 #[derive(Debug, Clone)]
@@ -208,7 +208,7 @@ impl Follower {
 
     /// The place that the follower has reached; see [`crate::store::Follower::place`].
     #[must_use]
-    pub fn place(&self) -> u64 {
+    pub fn place(&self) -> FeedPlace {
         self.follower.place()
     }
 

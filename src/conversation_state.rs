@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Expected, Result};
 use crate::event::{Event, Given, NewEvent, TaskItem, TaskStatus};
 use crate::ids::{ConversationId, EventId, ROOT, Sequence};
-use crate::state::{ExecutionStatus, State};
+use crate::state::{ExecutionStatus, State, Stats};
 use crate::store::Store;
 use crate::transfer::{ImportOptions, ImportStatus, Importer};
 use crate::tree::Tree;
@@ -105,20 +105,22 @@ const DATABASE: &str = "annals.db";
 #[derive(Debug)]
 pub struct ConversationState {
     id: ConversationId,
-    events: Events,
+    events: ConversationEvents,
     tree: Tree,
     state: State,
+    /// The totals in the base state, as they were when the conversation was loaded.
+    stored_stats: Option<Stats>,
     store: Option<Store>,
 }
 
 /// The events of a conversation, in order: a slice that also finds them by id.
 #[derive(Debug, Clone, Default)]
-pub struct Events {
+pub struct ConversationEvents {
     list: Vec<Event>,
     places: HashMap<EventId, usize>,
 }
 
-impl Events {
+impl ConversationEvents {
     /// Returns the event with this id.
     #[must_use]
     pub fn by_id(&self, id: &str) -> Option<&Event> {
@@ -137,7 +139,7 @@ impl Events {
     }
 }
 
-impl Deref for Events {
+impl Deref for ConversationEvents {
     type Target = [Event];
 
     fn deref(&self) -> &[Event] {
@@ -148,7 +150,7 @@ impl Deref for Events {
 /// The tokens and costs of model calls, with the seed's names.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
-pub struct Metrics {
+pub struct ConversationMetrics {
     /// Tokens sent.
     pub input_tokens: u64,
     /// Tokens received.
@@ -162,7 +164,7 @@ pub struct Metrics {
 /// An item of the task list, with the seed's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Task {
+pub struct ConversationTask {
     /// The work to do.
     pub description: String,
     /// Whether it is done.
@@ -171,7 +173,7 @@ pub struct Task {
     pub notes: String,
 }
 
-impl From<&TaskItem> for Task {
+impl From<&TaskItem> for ConversationTask {
     fn from(item: &TaskItem) -> Self {
         Self {
             description: item.title.to_string(),
@@ -239,9 +241,11 @@ impl ConversationState {
     /// The errors of reading the store.
     pub fn of(store: Store, id: ConversationId) -> Result<Self> {
         let mut state = Self::empty(id, None);
-        match store.conversation(&state.id) {
-            Ok(_) => {
+        match store.base_state(&state.id) {
+            Ok(stored) => {
                 let id = state.id.clone();
+                state.stored_stats =
+                    stored.and_then(|stored| stored.document.field("stats").map(Stats::read));
                 store.scan(&id, Sequence(0), |stored| {
                     let id = EventId::new(stored.id)?;
                     let given = Given { id: Some(&id), timestamp: None };
@@ -259,7 +263,14 @@ impl ConversationState {
     }
 
     fn empty(id: ConversationId, store: Option<Store>) -> Self {
-        Self { id, events: Events::default(), tree: Tree::new(), state: State::new(), store }
+        Self {
+            id,
+            events: ConversationEvents::default(),
+            tree: Tree::new(),
+            state: State::new(),
+            stored_stats: None,
+            store,
+        }
     }
 
     /// Returns the conversation's id.
@@ -359,10 +370,10 @@ impl ConversationState {
 
     /// Returns the tokens and costs of model calls: from the events, or else from the stored base state.
     #[must_use]
-    pub fn metrics(&self) -> Metrics {
-        let stats = self.state.stats().cloned().or_else(|| self.stored_stats()).unwrap_or_default();
+    pub fn metrics(&self) -> ConversationMetrics {
+        let stats = self.state.stats().or(self.stored_stats.as_ref()).cloned().unwrap_or_default();
         let combined = stats.combined();
-        Metrics {
+        ConversationMetrics {
             input_tokens: combined.accumulated_token_usage.prompt_tokens,
             output_tokens: combined.accumulated_token_usage.completion_tokens,
             total_cost: combined.accumulated_cost,
@@ -370,20 +381,15 @@ impl ConversationState {
         }
     }
 
-    fn stored_stats(&self) -> Option<crate::state::Stats> {
-        let state = self.store.as_ref()?.base_state(&self.id).ok()??;
-        state.document.field("stats").map(crate::state::Stats::read)
-    }
-
     /// Returns the agent's task list in its latest version.
     #[must_use]
-    pub fn task_list(&self) -> Vec<Task> {
-        self.state.task_list().iter().map(Task::from).collect()
+    pub fn task_list(&self) -> Vec<ConversationTask> {
+        self.state.task_list().iter().map(ConversationTask::from).collect()
     }
 
     /// Returns the events, in order.
     #[must_use]
-    pub fn events(&self) -> &Events {
+    pub fn events(&self) -> &ConversationEvents {
         &self.events
     }
 }

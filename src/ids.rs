@@ -194,6 +194,21 @@ impl Position {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Version(pub u64);
 
+/// The number of an act in the administrative log, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct ActNumber(pub u64);
+
+impl ActNumber {
+    /// The number before the first act. As `after`, it selects all acts.
+    pub const START: Self = Self(0);
+}
+
+impl fmt::Display for ActNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl fmt::Display for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -19,8 +19,7 @@
 //! # One conversation
 //!
 //! ```
-//! use annals::store::EventQuery;
-//! use annals::{ConversationId, Expected, NewEvent, Sequence, Store};
+//! use annals::{ConversationId, EventQuery, Expected, NewEvent, Sequence, Store};
 //!
 //! # let folder = tempfile::tempdir().expect("a folder");
 //! # let path = folder.path().join("annals.db");
@@ -50,7 +49,9 @@
 //!
 //! * [`Store`] is the entry point: it appends, reads, follows, searches and verifies. Its methods describe their cost
 //!   and their errors.
-//! * [`transfer`] imports and exports folders.
+//! * [`store`] has the values that its methods take and return, [`event`] the events, [`error`] what can go wrong.
+//! * [`transfer`] imports and exports folders. [`audit`] makes reports and proofs, [`doctor`] examines and repairs a file,
+//!   [`replay`] shows a conversation as it was at any point.
 //! * In the repository, `docs/format.md` specifies the file for other programs that read it, `docs/architecture.md`
 //!   explains the design, and `examples/many_conversations.rs` shows a host with many threads.
 //!
@@ -76,7 +77,7 @@ pub mod chain;
 pub mod cli;
 #[cfg(feature = "agent")]
 pub mod conversation;
-pub mod conversation_state;
+mod conversation_state;
 pub mod doctor;
 pub mod error;
 pub mod event;
@@ -84,13 +85,13 @@ pub mod event;
 mod git;
 #[cfg(feature = "agent")]
 pub mod hook;
-pub mod ids;
+mod ids;
 mod json;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;
 #[cfg(feature = "server")]
-pub mod page;
+mod page;
 #[cfg(feature = "agent")]
 pub mod plugin;
 #[cfg(feature = "agent")]
@@ -114,16 +115,19 @@ pub mod stuck;
 pub mod tool;
 pub mod transfer;
 pub mod tree;
-pub mod untrusted;
+mod untrusted;
 pub mod view;
 pub mod visualizer;
 
-pub use conversation_state::ConversationState;
-pub use error::{Error, Expected, Result};
+pub use conversation_state::{ConversationEvents, ConversationMetrics, ConversationState, ConversationTask};
+pub use error::{Error, ErrorClass, Expected, Result};
 pub use event::NewEvent;
-pub use ids::{ConversationId, EventId, Position, Sequence, Timestamp, Version};
+pub use ids::{
+    CONVERSATION_ID_BYTES_MAX, ConversationId, EVENT_ID_BYTES_MAX, EventId, IdError, Position, ROOT,
+    Sequence, Timestamp, Version,
+};
 pub use state::{AgentExecutionStatus, ExecutionStatus};
-pub use store::{Options, Store};
+pub use store::{Append, Appended, EventQuery, FeedEvent, Follower, Leaf, Options, Store, StoredEvent};
 
 /// The examples of `README.md` are doctests.
 #[cfg(doctest)]

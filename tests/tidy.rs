@@ -373,6 +373,26 @@ fn word(text: &str) -> &str {
     &text[..end]
 }
 
+/// The structs of the public interface must be able to grow, and its errors too. `docs/interface.txt` lists it.
+#[test]
+fn public_structs_and_errors_can_grow() {
+    let text = fs::read_to_string(root().join("docs/interface.txt")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let is_closed = |(place, line): (usize, &&str)| {
+        let is_error = line.strip_prefix("pub enum ").is_some_and(|name| name.ends_with("Error"));
+        let has_fields = line.strip_prefix("pub struct ").is_some_and(|name| {
+            let name = name.split(['<', '(']).next().unwrap_or_default();
+            let field = lines.get(place + 1).and_then(|next| next.strip_prefix(&format!("pub {name}::")));
+            field.is_some_and(|field| field.contains(": "))
+        });
+        is_error || has_fields
+    };
+    let closed: Vec<&str> =
+        lines.iter().enumerate().filter(|one| is_closed(*one)).map(|(_, line)| *line).collect();
+    assert_eq!(closed, Vec::<&str>::new(), "each of these needs #[non_exhaustive]");
+    assert!(lines.iter().filter(|line| line.starts_with("#[non_exhaustive] pub struct ")).count() > 100);
+}
+
 #[test]
 fn rooms_name_only_rooms_above_them() {
     let is_room = |name: &str| name == "cli" || ROOMS.iter().any(|(room, _)| *room == name);

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use annals::NewEvent;
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::BaseStateChange;
-use annals::transfer::layout;
 
 const WORDS: &[&str] = &[
     "the",
@@ -232,9 +231,9 @@ pub fn write_folder(folder: &Path, events: &[String]) {
     std::fs::create_dir_all(folder.join("events")).expect("a folder");
     for (index, event) in events.iter().enumerate() {
         let id = event[7..43].to_owned(); // {"id":"…
-        let name = layout::event_file(index as u64, &id);
+        let name = format!("event-{index:05}-{id}.json");
         std::fs::write(folder.join("events").join(name), event).expect("an event's file");
     }
     let state = r#"{"id":"0f0e0d0c-0b0a-4908-8706-050403020100","execution_status":"finished","tags":{},"leaf_event_id":null}"#;
-    std::fs::write(folder.join(layout::BASE_STATE), state).expect("the base state");
+    std::fs::write(folder.join("base_state.json"), state).expect("the base state");
 }

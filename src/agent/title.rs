@@ -4,9 +4,8 @@
 //! Source: `docs/reference/operations.md#titles`. Lengths are characters (Unicode code points), as Python counts them.
 
 use super::aside::{Aside, put, text};
-use crate::event::Event;
-use crate::llm::{LlmError, Model, Reply};
-use crate::state::title::{candidate, fallback};
+use crate::llm::{Model, Reply};
+use crate::state::title::fallback;
 
 /// The number of the message's characters that the model is shown.
 const MESSAGE_CHARACTERS_MAX: usize = 1_000;
@@ -36,25 +35,14 @@ const SYSTEM: &str = "You name conversations between a person and OpenHands, a s
                       editor and a browser. From the person's first message, which may be cut, make a short title that says \
                       what it is about. Answer with the title alone: no quotes, no explanation.";
 
-/// A title, with the model's reply or error.
+/// A title, with the model's reply.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Title {
     /// The title.
     pub text: String,
-    /// The model's reply, if it gave one. Its tokens count.
+    /// The model's reply, if it gave one. Its tokens count. Without one, the title is the message's beginning.
     pub reply: Option<Reply>,
-    /// The error, if the model gave no reply.
-    pub error: Option<LlmError>,
-}
-
-/// Returns the text of the user's first message on a branch, which begins with its root.
-#[must_use]
-pub fn first_message<'e>(branch: impl IntoIterator<Item = &'e Event>) -> Option<String> {
-    branch.into_iter().find_map(|event| {
-        let Event::Message(message) = event else { return None };
-        candidate(message)
-    })
 }
 
 /// Makes a title of at most `length` characters (at least 4) for a conversation that began with `message`.
@@ -71,16 +59,16 @@ pub async fn title(
 ) -> Title {
     let from_message = || fallback(message, length);
     let Some(model) = model.filter(|model| model.usage_id() != MANAGED_USAGE_ID) else {
-        return Title { text: from_message(), reply: None, error: None };
+        return Title { text: from_message(), reply: None };
     };
     match put(model, SYSTEM, question(message, length, template), aside).await {
         Ok(reply) => {
             let made = without_thinking(text(&reply));
             let made = made.trim();
             let text = if made.is_empty() { from_message() } else { fallback(made, length) };
-            Title { text, reply: Some(reply), error: None }
+            Title { text, reply: Some(reply) }
         }
-        Err(error) => Title { text: from_message(), reply: None, error: Some(error) },
+        Err(_) => Title { text: from_message(), reply: None },
     }
 }
 
@@ -159,11 +147,8 @@ mod tests {
         for nothing in ["", "<think>only thoughts", " "] {
             assert_eq!(made(Line::text(nothing)).await.text, "Fix the bug in th...", "{nothing:?}");
         }
-        let failed = made(Line::error(LlmError::RateLimit("slow".to_owned()))).await;
-        assert_eq!(
-            (&*failed.text, failed.error.map(|error| error.code())),
-            ("Fix the bug in th...", Some("LLMRateLimitError"))
-        );
+        let failed = made(Line::error(crate::llm::LlmError::RateLimit("slow".to_owned()))).await;
+        assert_eq!((&*failed.text, failed.reply.is_none()), ("Fix the bug in th...", true));
     }
 
     #[tokio::test]

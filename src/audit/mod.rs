@@ -5,7 +5,7 @@
 //! that other SQL cannot read. The module `json` makes the JSON of the answers. This module uses no tables, only views.
 
 mod document;
-pub mod json;
+pub(crate) mod json;
 mod list;
 mod page;
 #[cfg(feature = "proof")]

@@ -7,6 +7,7 @@ use super::{DONE, Place};
 use crate::audit::json;
 use crate::chain::Digest;
 use crate::error::Result;
+use crate::ids::ActNumber;
 use crate::store::{Act, Store};
 
 /// Show changes of the file that no event records, and who made them: deletions, redactions, archives
@@ -25,7 +26,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
-    let acts = store.audit().admin_log(command.after, command.limit)?;
+    let acts = store.audit().admin_log(ActNumber(command.after), command.limit)?;
     if output.json {
         for act in &acts {
             let mut value = json::act(act);
@@ -41,7 +42,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         let user = act.actor.user.as_deref().unwrap_or("-");
         let host = act.actor.host.as_deref().unwrap_or("-");
         rows.add_row(row([
-            count(act.number),
+            count(act.number.0),
             time(act.at),
             one_line(&format!("{user} at {host}"), 40),
             act.act.clone(),
@@ -66,7 +67,7 @@ fn print_receipts(store: &Store, acts: &[Act], output: &Output) -> Result<()> {
             let (before, after) = (digest(receipt.digest), digest(receipt.new_digest));
             rows.add_row(row([receipt.part.to_string(), one_line(&receipt.name, 100), before, after]));
         }
-        let title = format!("Act {}, {}", count(act.number), act.act);
+        let title = format!("Act {}, {}", count(act.number.0), act.act);
         output.line(format!("\n{}\n{}", output.bold(&title), rows.trim_fmt()))?;
     }
     Ok(())

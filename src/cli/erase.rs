@@ -90,7 +90,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
 fn value(id: &ConversationId, erasure: &Erasure) -> Value {
     json!({
         "id": id.as_str(),
-        "act": erasure.act,
+        "act": erasure.act.0,
         "events": erasure.events,
         "payload_bytes": erasure.payload_bytes,
         "attachments": erasure.attachments,

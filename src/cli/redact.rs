@@ -93,7 +93,7 @@ fn print(
         return output.value(&json!({
             "id": id.as_str(),
             "dry_run": wiped.is_none(),
-            "act": report.act,
+            "act": report.act.map(|act| act.0),
             "taken": report.taken.iter().map(place_value).collect::<Value>(),
             "left": report.left.iter().map(place_value).collect::<Value>(),
             "left_off": report.left_off,

@@ -104,7 +104,7 @@ fn value(page: &Page) -> Result<Value> {
     let tasks = page
         .tasks
         .iter()
-        .map(|task| json!({"title": task.title, "notes": task.notes, "status": task.status}));
+        .map(|task| json!({"title": task.title, "notes": task.notes, "status": task.status.as_str()}));
     let branches = page.branches();
     let tree = branches.iter().map(|(branch, is_live)| {
         json!({
@@ -224,8 +224,8 @@ fn tasks(page: &Page, output: &Output) -> Result<()> {
     }
     output.line(format!("\n{}", output.bold("Tasks")))?;
     for task in &page.tasks {
-        let status = TaskStatus::from_word(&task.status).unwrap_or(TaskStatus::Todo);
-        output.line(format!("  {}", output.paint(&task_line(&one_line(&task.title, 90), &status))))?;
+        let status = if let TaskStatus::Other(_) = task.status { &TaskStatus::Todo } else { &task.status };
+        output.line(format!("  {}", output.paint(&task_line(&one_line(&task.title, 90), status))))?;
     }
     Ok(())
 }

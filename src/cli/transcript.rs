@@ -51,7 +51,7 @@ pub(super) fn value(line: &TranscriptLine) -> Value {
         "event_id": line.event_id,
         "timestamp": line.timestamp,
         "kind": line.kind,
-        "role": line.role,
+        "role": line.role.as_str(),
         "tool": line.tool,
         "text": line.text,
     })
@@ -60,10 +60,10 @@ pub(super) fn value(line: &TranscriptLine) -> Value {
 /// Prints one event: its role and time, then the text, indented and cut to `lines` lines (0: not cut).
 pub(super) fn print(line: &TranscriptLine, lines: usize, output: &Output) -> Result<()> {
     let speaker = match &line.tool {
-        Some(tool) => format!("{} {}", line.role, harmless(tool)),
-        None => line.role.clone(),
+        Some(tool) => format!("{} {}", line.role.as_str(), harmless(tool)),
+        None => line.role.as_str().to_owned(),
     };
-    let heading = output.styled(&speaker, colour(&line.role));
+    let heading = output.styled(&speaker, colour(line.role.as_str()));
     let rest = format!("{}  {}", harmless(&line.kind), line.timestamp.as_deref().unwrap_or_default());
     output.line(format!(
         "{} {heading}  {}",

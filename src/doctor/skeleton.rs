@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::error::Result;
 use crate::event::{Event, Given, inert, kind, upcast};
 use crate::ids::{ConversationId, EventId, Timestamp};
-use crate::store::{Bone, Store};
+use crate::store::{EventRow, Store};
 use crate::tree::Tree;
 
 /// The role of an event for tool calls.
@@ -84,7 +84,7 @@ impl Skeleton {
         Ok(skeleton)
     }
 
-    fn push(&mut self, bone: &Bone<'_>) {
+    fn push(&mut self, bone: &EventRow<'_>) {
         let place = self.tree.len() as u64;
         if !self.sequences.is_empty() || bone.sequence != place {
             if self.sequences.is_empty() {
@@ -103,7 +103,7 @@ impl Skeleton {
         self.sequences.get(place).copied().unwrap_or(place as u64)
     }
 
-    fn part(&mut self, bone: &Bone<'_>) -> Part {
+    fn part(&mut self, bone: &EventRow<'_>) -> Part {
         let given_id = EventId::new(bone.id).ok();
         let given = Given { id: given_id.as_ref(), timestamp: None };
         let Some(payload) = bone.payload else {
@@ -136,14 +136,14 @@ fn is_archived(kind: &str) -> bool {
     kind.contains(':')
 }
 
-fn note(odd: &mut BTreeMap<String, Odd>, bone: &Bone<'_>, why: String) {
+fn note(odd: &mut BTreeMap<String, Odd>, bone: &EventRow<'_>, why: String) {
     let first = || Odd { first: (bone.sequence, bone.id.to_owned()), count: 0, why };
     odd.entry(bone.kind.to_owned()).or_insert_with(first).count += 1;
 }
 
 /// Returns the role of an event whose payload was redacted or cannot be read. An action is still a call, but an
 /// unreadable action cannot be executed and awaits no answer. Any other event with a call id counts as an answer.
-fn part_of_columns(bone: &Bone<'_>) -> Part {
+fn part_of_columns(bone: &EventRow<'_>) -> Part {
     let Some(call) = bone.tool_call_id else { return Part::Other };
     match kind::canonical(bone.kind) {
         kind::ACTION => Part::Call { call: call.into(), tool: "a tool".into(), awaits: bone.is_redacted },

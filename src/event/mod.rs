@@ -12,15 +12,15 @@ mod condensation;
 mod control;
 mod correlation;
 pub(crate) mod decode;
-pub mod envelope;
+pub(crate) mod envelope;
 mod failure;
 mod field;
-pub mod foreign;
+pub(crate) mod foreign;
 pub mod kind;
 mod kinds;
 pub(crate) mod message;
 pub(crate) mod model;
-pub mod new_event;
+pub(crate) mod new_event;
 mod observation;
 mod own;
 mod own_kinds;
@@ -28,7 +28,7 @@ mod read;
 mod seed;
 mod system;
 mod telemetry;
-pub mod terms;
+pub(crate) mod terms;
 pub mod tool;
 pub mod transcript;
 mod unknown;
@@ -49,10 +49,11 @@ pub use control::{
 };
 pub use correlation::Correlation;
 pub use decode::{DecodeError, Mismatch, Unfamiliar, decode, decode_with};
-pub use envelope::{Envelope, PayloadError};
+pub use envelope::{Envelope, MEMBER_BYTES_MAX, PayloadError};
 pub use failure::{
     ConversationErrorEvent, CriticResult, ErrorClassification, FailureKind, ServerErrorEvent, UserAction,
 };
+pub use foreign::{ForeignFormat, ForeignUsage, Provenance, Record, UnknownFormat};
 pub use kinds::Event;
 pub(crate) use kinds::inert;
 pub use message::{
@@ -66,6 +67,7 @@ pub use own_kinds::{OwnKind, OwnKinds, Upcaster};
 pub use seed::UserMessageEvent;
 pub use system::{SystemPromptEvent, ToolAnnotations, ToolDefinition, ToolFields};
 pub use telemetry::{ACPToolCallEvent, LLMCompletionLogEvent, StreamingDeltaEvent, TokenEvent};
+pub use terms::EmptyQuery;
 pub use tool::{Action, Observation, TaskItem, TaskStatus};
 pub use unknown::Unknown;
 pub use value::{Extra, Json, Map, Text, UnknownValue};

@@ -267,6 +267,13 @@ macro_rules! words {
             }
         }
 
+        /// Keeps a word that is not in the vocabulary.
+        impl From<&str> for $name {
+            fn from(word: &str) -> Self {
+                Self::from_word(word).unwrap_or_else(|| Self::Other(word.into()))
+            }
+        }
+
         impl $crate::event::model::Field for $name {
             fn read(
                 raw: $crate::json::Raw<'_>,

@@ -6,7 +6,7 @@
 //! `docs/reference/hooks.md`.
 
 mod command;
-pub mod config;
+pub(crate) mod config;
 mod matcher;
 mod outcome;
 mod prompt;

@@ -22,7 +22,7 @@ use super::setup::Setup;
 use super::tokens::count_tokens;
 use super::{Boxed, Call, CompletionLog, Delta, LlmError, Model, Reply, Request, ToolSchema, worded};
 use crate::event::Message;
-use crate::secret::{Held, Secret};
+use crate::secret::{Secret, StoredSecret};
 
 /// A model of a provider. A client is cheap to make. All clients of a [`Transport`] share its connections.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl Client {
             if setup.caching && is_cache_too_small(&failure.error) {
                 setup.caching = false;
             } else if let Some(key) = self.new_key(&setup, &failure.error).filter(|_| may_renew) {
-                setup.settings.api_key = Some(Held::Open(key));
+                setup.settings.api_key = Some(StoredSecret::Open(key));
                 may_renew = false;
             } else {
                 let Some(wait) = waits.next(&failure) else { return Err(failure.error) };

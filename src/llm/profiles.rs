@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::settings::{Settings, SettingsError};
 use crate::json::{Out, Raw};
-use crate::secret::{Cipher, Form, Held};
+use crate::secret::{Cipher, Form, StoredSecret};
 use crate::untrusted::{self, LeftOut};
 
 /// The maximum length of a profile, in bytes.
@@ -187,8 +187,9 @@ impl Profiles {
                 continue;
             };
             let own = |member| object.text(member).map(|text| text.into_owned());
-            let has_key =
-                |key: Option<String>| key.is_some_and(|key| !matches!(Held::read(&key, None), Held::Lost));
+            let has_key = |key: Option<String>| {
+                key.is_some_and(|key| !matches!(StoredSecret::read(&key, None), StoredSecret::Lost))
+            };
             let connection = own("provider_connection_id");
             let found = connection.as_ref().map(|id| self.connection(id));
             summaries.push(Summary {
@@ -354,8 +355,10 @@ impl Profiles {
             return Err(ProfileError::NoConnection { name: name.to_owned(), connection: id.to_owned() });
         };
         settings.base_url = connection.base_url.map(Into::into);
-        if let Some(key) =
-            connection.api_key.map(|key| Held::read(&key, cipher)).filter(|key| *key != Held::Lost)
+        if let Some(key) = connection
+            .api_key
+            .map(|key| StoredSecret::read(&key, cipher))
+            .filter(|key| *key != StoredSecret::Lost)
         {
             settings.api_key = Some(key);
         }

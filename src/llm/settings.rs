@@ -8,7 +8,7 @@ use crate::event::Unfamiliar;
 use crate::event::decode::DecodeError;
 use crate::event::model::{Field, Json, Map, Reading, Text, expected, model, take, wire, words};
 use crate::json::{Fault, Out, Raw};
-use crate::secret::{Cipher, Form, Held, REDACTED, document};
+use crate::secret::{Cipher, Form, REDACTED, StoredSecret, document};
 
 words! {
     /// How the calls are paid for.
@@ -38,7 +38,7 @@ model! {
         /// The model's name: `provider/model`.
         model: Text,
         /// The key.
-        api_key: Option<Held> => read_held = None,
+        api_key: Option<StoredSecret> => read_held = None,
         /// A shared connection that the key and the address are taken from.
         provider_connection_id: Option<Text> = None,
         /// How the calls are paid for.
@@ -50,11 +50,11 @@ model! {
         /// The version of the interface, which Azure requires.
         api_version: Option<Text> = None,
         /// For Bedrock: the id of the key.
-        aws_access_key_id: Option<Held> => read_held = None,
+        aws_access_key_id: Option<StoredSecret> => read_held = None,
         /// For Bedrock: the secret key.
-        aws_secret_access_key: Option<Held> => read_held = None,
+        aws_secret_access_key: Option<StoredSecret> => read_held = None,
         /// For Bedrock: the token of a temporary session.
-        aws_session_token: Option<Held> => read_held = None,
+        aws_session_token: Option<StoredSecret> => read_held = None,
         /// For Bedrock: the region.
         aws_region_name: Option<Text> = None,
         /// For Bedrock: the name of the profile.
@@ -296,8 +296,8 @@ impl Settings {
             &mut self.aws_session_token,
         ];
         for secret in secrets.into_iter().flatten() {
-            if let Held::Sealed(token) = secret {
-                *secret = Held::read(token, Some(cipher));
+            if let StoredSecret::Sealed(token) = secret {
+                *secret = StoredSecret::read(token, Some(cipher));
             }
         }
     }
@@ -306,7 +306,8 @@ impl Settings {
     pub(super) fn hidden(&self) -> Vec<String> {
         let held =
             [&self.api_key, &self.aws_access_key_id, &self.aws_secret_access_key, &self.aws_session_token];
-        let keys = held.into_iter().flatten().filter_map(Held::secret).map(|key| key.expose().to_owned());
+        let keys =
+            held.into_iter().flatten().filter_map(StoredSecret::secret).map(|key| key.expose().to_owned());
         let headers = self.extra_headers.iter().flat_map(|headers| &headers.0.0);
         keys.chain(headers.map(|(_, value)| value.to_string())).collect()
     }
@@ -360,7 +361,7 @@ impl Settings {
 }
 
 /// Reads a secret that may be missing. Null and blank texts mean no secret. Stars mean a secret that was left out.
-fn read_held(raw: Raw<'_>, reading: Reading) -> Result<Option<Held>, DecodeError> {
+fn read_held(raw: Raw<'_>, reading: Reading) -> Result<Option<StoredSecret>, DecodeError> {
     if raw.as_str().is_some_and(|text| text.trim().is_empty()) {
         return Ok(None);
     }
@@ -368,7 +369,7 @@ fn read_held(raw: Raw<'_>, reading: Reading) -> Result<Option<Held>, DecodeError
 }
 
 /// Writes the secret as it is held. [`Settings::to_json`] converts it to the requested form.
-impl Field for Held {
+impl Field for StoredSecret {
     fn read(raw: Raw<'_>, _: Reading) -> Result<Self, DecodeError> {
         raw.as_str().map(|text| Self::read(&text, None)).ok_or_else(|| expected("a string"))
     }

@@ -9,7 +9,7 @@
 pub enum Proof {
     /// The form is enough.
     Form,
-    /// The text must also look random: see [`looks_random`].
+    /// The text must also look random: see `looks_random`.
     Randomness,
 }
 

@@ -22,7 +22,7 @@ const DIGITS_MIN: usize = 6;
 
 /// The parts to redact.
 #[derive(Debug, Clone, Copy)]
-pub enum Wanted<'a> {
+pub enum RedactScope<'a> {
     /// All text.
     Everything,
     /// The matches of a finder.
@@ -81,7 +81,7 @@ pub struct Rewritten {
 
 /// Returns `text` without the parts to redact. JSON must be checked before.
 #[must_use]
-pub fn rewrite(text: &str, form: Form, wanted: Wanted<'_>) -> Rewritten {
+pub fn rewrite(text: &str, form: Form, wanted: RedactScope<'_>) -> Rewritten {
     if form == Form::Plain {
         return rewrite_plain(text, wanted);
     }
@@ -123,14 +123,14 @@ pub fn rewrite(text: &str, form: Form, wanted: Wanted<'_>) -> Rewritten {
     Rewritten { text: (new != text).then_some(new), taken, left }
 }
 
-fn rewrite_plain(text: &str, wanted: Wanted<'_>) -> Rewritten {
+fn rewrite_plain(text: &str, wanted: RedactScope<'_>) -> Rewritten {
     let finder = match wanted {
-        Wanted::Everything if text.is_empty() => return Rewritten::default(),
-        Wanted::Everything => {
+        RedactScope::Everything if text.is_empty() => return Rewritten::default(),
+        RedactScope::Everything => {
             let spot = Spot { path: String::new(), kind: TEXT, hint: String::new(), value: text.into() };
             return Rewritten { text: Some(REDACTED.into()), taken: vec![spot], left: Vec::new() };
         }
-        Wanted::Matches(finder) => finder,
+        RedactScope::Matches(finder) => finder,
     };
     let found = finder.find(None, text);
     if found.is_empty() {
@@ -179,7 +179,7 @@ fn failing_edit(edits: &[Edit], error: &DecodeError) -> Option<usize> {
 
 struct Editor<'a> {
     form: Form,
-    wanted: Wanted<'a>,
+    wanted: RedactScope<'a>,
     edits: Vec<Edit>,
     left: Vec<Spot>,
     /// The new names of members, so that no two members get the same name.
@@ -209,8 +209,8 @@ impl Editor<'_> {
             return;
         }
         let found = match self.wanted {
-            Wanted::Everything if stays || text == REDACTED => return,
-            Wanted::Everything => {
+            RedactScope::Everything if stays || text == REDACTED => return,
+            RedactScope::Everything => {
                 let hint = format!("{} characters", text.chars().count());
                 return self.replace(
                     leaf,
@@ -219,7 +219,7 @@ impl Editor<'_> {
                     vec![Found { range: 0..text.len(), kind: TEXT, hint }],
                 );
             }
-            Wanted::Matches(finder) => finder.find(path.name(), &text),
+            RedactScope::Matches(finder) => finder.find(path.name(), &text),
         };
         if found.is_empty() {
             return;
@@ -238,9 +238,9 @@ impl Editor<'_> {
         }
         let mut inner = rewrite(text, Form::Document, self.wanted);
         let mut new = inner.text.take().unwrap_or_else(|| text.to_owned());
-        if let Wanted::Matches(finder) = self.wanted {
+        if let RedactScope::Matches(finder) = self.wanted {
             // A match that spans several members is only found in the text as a whole.
-            let whole = rewrite_plain(&new, Wanted::Matches(finder));
+            let whole = rewrite_plain(&new, RedactScope::Matches(finder));
             match whole.text {
                 Some(spanning) if Raw::parse(&spanning).is_ok() => {
                     new = spanning;
@@ -274,13 +274,13 @@ impl Editor<'_> {
     fn name(&mut self, leaf: Leaf<'_>, path: &Path) {
         let name = json::decoded(leaf.raw);
         let found = match self.wanted {
-            Wanted::Everything
+            RedactScope::Everything
                 if shape::is_word(&name) || name.is_empty() || shape::is_id(self.form, path) =>
             {
                 return;
             }
-            Wanted::Everything => vec![Found { range: 0..name.len(), kind: TEXT, hint: String::new() }],
-            Wanted::Matches(finder) => finder.find(None, &name),
+            RedactScope::Everything => vec![Found { range: 0..name.len(), kind: TEXT, hint: String::new() }],
+            RedactScope::Matches(finder) => finder.find(None, &name),
         };
         if found.is_empty() {
             return;
@@ -302,7 +302,7 @@ impl Editor<'_> {
     fn number(&mut self, leaf: Leaf<'_>, path: &Path) {
         let digits = leaf.raw.bytes().filter(u8::is_ascii_digit).count();
         let token_ids = path.name().is_some_and(|name| name.ends_with("token_ids"));
-        if let Wanted::Everything = self.wanted {
+        if let RedactScope::Everything = self.wanted {
             if leaf.raw != "0" && (token_ids || (digits >= DIGITS_MIN && self.holds_data(path))) {
                 let hint = format!("a number of {digits} digits");
                 self.replace(
@@ -314,7 +314,7 @@ impl Editor<'_> {
             }
             return;
         }
-        let Wanted::Matches(finder) = self.wanted else { return };
+        let RedactScope::Matches(finder) = self.wanted else { return };
         if digits < DIGITS_MIN {
             return;
         }
@@ -360,8 +360,8 @@ impl Editor<'_> {
     fn shown(&self, path: &Path) -> String {
         let hides = |step: &Step| match (step, self.wanted) {
             (Step::Element(_), _) => false,
-            (Step::Member(name), Wanted::Everything) => !shape::is_word(name),
-            (Step::Member(name), Wanted::Matches(finder)) => !finder.find(None, name).is_empty(),
+            (Step::Member(name), RedactScope::Everything) => !shape::is_word(name),
+            (Step::Member(name), RedactScope::Matches(finder)) => !finder.find(None, name).is_empty(),
         };
         if !path.steps().iter().any(hides) {
             return path.to_string();
@@ -430,7 +430,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn without(text: &str, form: Form, expression: &str) -> Rewritten {
-        rewrite(text, form, Wanted::Matches(&Finder::expression(expression).unwrap()))
+        rewrite(text, form, RedactScope::Matches(&Finder::expression(expression).unwrap()))
     }
 
     fn paths(spots: &[Spot]) -> Vec<&str> {
@@ -488,14 +488,14 @@ mod tests {
 
     #[test]
     fn everything_is_redacted_except_the_shape() {
-        let new = rewrite(ACTION, Form::Event, Wanted::Everything);
+        let new = rewrite(ACTION, Form::Event, RedactScope::Everything);
         assert_eq!(
             new.text.unwrap(),
             r#"{"id":"a1","timestamp":"2026-01-01T00:00:00","source":"agent","thought":[{"type":"text","text":"[redacted]"}],"action":{"kind":"FileEditorAction","command":"view","path":"[redacted]"},"tool_name":"file_editor","tool_call_id":"call_1","tool_call":{"id":"call_1","name":"file_editor","arguments":"{\"command\": \"[redacted]\", \"path\": \"[redacted]\", \"pin\": 0}","origin":"completion"},"llm_response_id":"r1","security_risk":"LOW","kind":"ActionEvent"}"#
         );
         let strange = r#"{"id":"x","kind":"FromTheFuture","data":{"type":"t","Dear Bob":"hi","Dear Eve":"ho","ids":[7]},"prompt_token_ids":[15,3]}"#;
         assert_eq!(
-            rewrite(strange, Form::Event, Wanted::Everything).text.unwrap(),
+            rewrite(strange, Form::Event, RedactScope::Everything).text.unwrap(),
             r#"{"id":"x","kind":"FromTheFuture","data":{"type":"t","[redacted]":"[redacted]","[redacted] 2":"[redacted]","ids":[7]},"prompt_token_ids":[0,0]}"#
         );
     }
@@ -509,7 +509,7 @@ mod tests {
         let finder = Finder::secrets();
         let text =
             r#"{"id":"a","kind":"X","tool_call":{"arguments":"{\"api_key\":\"aB3dE5gH7jK9\",\"n\":1}"}}"#;
-        let new = rewrite(text, Form::Event, Wanted::Matches(&finder));
+        let new = rewrite(text, Form::Event, RedactScope::Matches(&finder));
         assert_eq!(
             new.text.unwrap(),
             r#"{"id":"a","kind":"X","tool_call":{"arguments":"{\"api_key\":\"[redacted]\",\"n\":1}"}}"#
@@ -551,7 +551,7 @@ mod tests {
                 }).collect();
             }
             let finder = Finder::default().with_values(&[("v".into(), secret.into())]).unwrap();
-            let new = rewrite(&text, Form::Event, Wanted::Matches(&finder));
+            let new = rewrite(&text, Form::Event, RedactScope::Matches(&finder));
             let read: serde_json::Value = serde_json::from_str(&new.text.unwrap()).unwrap();
             let expected = format!("{before}{REDACTED}{after}");
             prop_assert_eq!(&read["text"], &serde_json::Value::from(expected.clone()));

@@ -14,7 +14,7 @@ use super::frame::Frame;
 use super::log::{Cursor, LoggedEvent};
 use super::mirror::{Copied, Mirror};
 use super::seen::whole_state;
-use super::socket::{Heard, Socket};
+use super::socket::{Incoming, Socket};
 use super::{Client, RemoteError, Result, Seen};
 use crate::event::{Event, Given};
 use crate::ids::{ConversationId, EventId};
@@ -249,7 +249,7 @@ impl Work {
                 received = socket.hear(&self.client) => {
                     is_asked = false;
                     match received {
-                        Heard::Text(text) => match self.take(&text).await {
+                        Incoming::Text(text) => match self.take(&text).await {
                             Ok(()) => was_open = true,
                             Err(error) if error.is_passing() => return End::Lost { was_open, cause: error },
                             Err(error @ RemoteError::InvalidAnswer { .. }) => {
@@ -257,9 +257,9 @@ impl Work {
                             }
                             Err(error) => return End::Final(error),
                         },
-                        Heard::Pong => {}
-                        Heard::Lost => return lost(&self.client, was_open, "the connection broke off"),
-                        Heard::Ended(error) => return End::Final(error),
+                        Incoming::Pong => {}
+                        Incoming::Lost => return lost(&self.client, was_open, "the connection broke off"),
+                        Incoming::Ended(error) => return End::Final(error),
                     }
                 }
                 Some(request) = self.requests.recv() => {

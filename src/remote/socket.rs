@@ -23,7 +23,7 @@ pub(super) struct Socket(WebSocketStream<reqwest::Upgraded>);
 
 /// A message on a socket, or the end of the socket.
 #[derive(Debug, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum Incoming {
     Text(String),
     /// The other side is alive.
     Pong,
@@ -73,21 +73,21 @@ impl Socket {
     }
 
     /// Receives the next message. Can be cancelled and called again without loss.
-    pub async fn hear(&mut self, client: &Client) -> Heard {
+    pub async fn hear(&mut self, client: &Client) -> Incoming {
         loop {
             let server = || client.server().to_string();
             match self.0.next().await {
-                Some(Ok(Message::Text(text))) => return Heard::Text(text.as_str().to_owned()),
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => return Heard::Pong,
+                Some(Ok(Message::Text(text))) => return Incoming::Text(text.as_str().to_owned()),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => return Incoming::Pong,
                 Some(Ok(Message::Close(Some(frame)))) => match u16::from(frame.code) {
-                    UNAUTHORISED => return Heard::Ended(RemoteError::Key { server: server() }),
+                    UNAUTHORISED => return Incoming::Ended(RemoteError::Key { server: server() }),
                     UNKNOWN => {
                         let detail = "Conversation not found".to_owned();
-                        return Heard::Ended(RemoteError::NotFound { server: server(), detail });
+                        return Incoming::Ended(RemoteError::NotFound { server: server(), detail });
                     }
-                    _ => return Heard::Lost,
+                    _ => return Incoming::Lost,
                 },
-                Some(Ok(Message::Close(None)) | Err(_)) | None => return Heard::Lost,
+                Some(Ok(Message::Close(None)) | Err(_)) | None => return Incoming::Lost,
                 Some(Ok(Message::Binary(_) | Message::Frame(_))) => {}
             }
         }

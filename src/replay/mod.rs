@@ -4,14 +4,14 @@
 //! version of the SDK can read any more does not affect the other events. The module does not know how answers are
 //! shown. Invariant: the same log up to the same point gives the same answer, on any machine.
 
-pub mod at;
-pub mod diff;
-pub mod json;
-pub mod recording;
-pub mod state;
+pub(crate) mod at;
+pub(crate) mod diff;
+pub(crate) mod json;
+pub(crate) mod recording;
+pub(crate) mod state;
 
 pub use at::Point;
-pub use diff::Difference;
+pub use diff::{Difference, FieldDifference, Mark};
 pub use recording::{Follows, Recording, Step};
 pub use state::MomentState;
 

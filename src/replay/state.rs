@@ -11,6 +11,7 @@ use crate::event::{Event, Text};
 use crate::ids::Sequence;
 use crate::json::{Object, Raw};
 use crate::state::{ExecutionStatus, Metrics, State, Stats, TokenUsage};
+use crate::store::FieldAt;
 use crate::stuck::{self, Thresholds, WINDOW};
 
 /// A conversation's state at a moment.
@@ -115,7 +116,8 @@ impl Moment<'_> {
             }
         } else if let Some(last) = self.length().checked_sub(1) {
             for name in FIELDS {
-                if let Some(Some(value)) = self.store.base_state_field_at(self.id(), name, Sequence(last))? {
+                let at = self.store.base_state_field_at(self.id(), name, Sequence(last))?;
+                if let FieldAt::Value(value) = at {
                     fields.push((name, value));
                 }
             }

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::{Cipher, Held, REDACTED, is_secret_name};
+use super::{Cipher, REDACTED, StoredSecret, is_secret_name};
 use crate::json::{Out, Raw};
 
 /// The form in which the secrets of a document are written.
@@ -32,13 +32,13 @@ impl Form<'_> {
                 {
                     return Some(cipher.renew(shown).map_or(Cow::Borrowed(shown), Cow::Owned));
                 }
-                Held::read(shown, *cipher)
+                StoredSecret::read(shown, *cipher)
                     .stored(*cipher)
                     .map_or(Some(Cow::Borrowed(shown)), |text| Some(text.into()))
             }
-            Self::Open(cipher) => match Held::read(shown, Some(cipher)) {
-                Held::Open(secret) => Some(secret.expose().to_owned().into()),
-                Held::Sealed(_) | Held::Lost => Some(shown.into()),
+            Self::Open(cipher) => match StoredSecret::read(shown, Some(cipher)) {
+                StoredSecret::Open(secret) => Some(secret.expose().to_owned().into()),
+                StoredSecret::Sealed(_) | StoredSecret::Lost => Some(shown.into()),
             },
             Self::Redacted => Some(REDACTED.into()),
             Self::Null => None,

@@ -2,19 +2,19 @@
 //!
 //! A [`Secret`] prints stars. A [`Registry`] holds the secrets of one conversation by name. It gives commands the
 //! secrets that they name, and has a mask for the output. A [`Cipher`] seals secrets for the disk as the reference
-//! does, and [`document`] does so for a whole base state. [`without_credentials`] hides what an address contains, known
+//! does, and `document` does so for a whole base state. [`without_credentials`] hides what an address contains, known
 //! or not. The module depends neither on the store nor on its callers.
 //! Its invariants: no debug print and no error contains a value; a token that no key opens is kept as it is, so that
 //! the right key can still open it; and a token is never used as the value, even without a key.
 
-pub mod cipher;
+pub(crate) mod cipher;
 mod credentials;
-pub mod document;
-pub mod environment;
-pub mod mask;
-pub mod registry;
+pub(crate) mod document;
+pub(crate) mod environment;
+pub(crate) mod mask;
+pub(crate) mod registry;
 mod signals;
-pub mod source;
+pub(crate) mod source;
 mod value;
 
 pub use cipher::Cipher;
@@ -23,7 +23,7 @@ pub(crate) use credentials::{REFERENCE, bare, hide, shown};
 pub use document::Form;
 pub use mask::{HIDDEN, Mask, StreamMask};
 pub use registry::{Info, Registry};
-pub use source::{Held, Source, SourceError};
+pub use source::{Source, SourceError, StoredSecret};
 pub use value::{REDACTED, Secret};
 
 /// Returns whether a header or a field of that name holds a secret. As in the reference, words in the name decide it.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Cipher, Held, Mask, Secret, Source, SourceError};
+use super::{Cipher, Mask, Secret, Source, SourceError, StoredSecret};
 use crate::json::{Out, Raw};
 
 /// How long to wait before a failed source is asked again. Without this, masking would ask it for every output.
@@ -88,7 +88,7 @@ impl Registry {
         for (name, source) in sources {
             inner.failed.remove(&name);
             inner.resolved.remove(&name);
-            if let Source::Static { value: Held::Open(secret), .. } = &source {
+            if let Source::Static { value: StoredSecret::Open(secret), .. } = &source {
                 let secret = secret.clone();
                 inner.learn(&name, secret);
             }
@@ -129,7 +129,7 @@ impl Registry {
     /// conversation.
     pub fn fill(&self, sources: impl IntoIterator<Item = (String, Source)>) {
         let lacks_value = |inner: &Inner, name: &str| match inner.source(name) {
-            None | Some(Source::Static { value: Held::Lost, .. }) => true,
+            None | Some(Source::Static { value: StoredSecret::Lost, .. }) => true,
             Some(Source::Static { .. } | Source::Lookup { .. }) => false,
         };
         let wanted: Vec<_> = {

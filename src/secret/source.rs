@@ -5,7 +5,7 @@ use crate::json::{Out, Raw};
 
 /// The known state of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum StoredSecret {
     /// The value.
     Open(Secret),
     /// A token that no present key opens. It is kept until the right key is given.
@@ -14,7 +14,7 @@ pub enum Held {
     Lost,
 }
 
-impl Held {
+impl StoredSecret {
     /// Reads a stored or given text. Opens it if it is a token.
     #[must_use]
     pub fn read(text: &str, cipher: Option<&Cipher>) -> Self {
@@ -83,7 +83,7 @@ pub enum Source {
     /// The value is stored here.
     Static {
         /// The value, or its state if it is not available.
-        value: Held,
+        value: StoredSecret,
         /// The purpose of the secret.
         description: Option<String>,
     },
@@ -92,7 +92,7 @@ pub enum Source {
         /// The absolute URL.
         url: String,
         /// The headers of the request, in order. Headers with a secret's name ([`is_secret_name`]) are secrets.
-        headers: Vec<(String, Held)>,
+        headers: Vec<(String, StoredSecret)>,
         /// The purpose of the secret.
         description: Option<String>,
     },
@@ -102,7 +102,10 @@ impl Source {
     /// Makes a source of a given value.
     #[must_use]
     pub fn given(value: &str) -> Self {
-        Self::Static { value: Secret::new(value).map_or(Held::Lost, Held::Open), description: None }
+        Self::Static {
+            value: Secret::new(value).map_or(StoredSecret::Lost, StoredSecret::Open),
+            description: None,
+        }
     }
 
     /// Reads a source from a stored or sent JSON value: a string, `{"value": ..}`, or an object with its kind.
@@ -111,7 +114,7 @@ impl Source {
     /// [`SourceError`] if the source is invalid. It contains the secret's name, but no value.
     pub fn read(name: &str, raw: Raw<'_>, cipher: Option<&Cipher>) -> Result<Self, SourceError> {
         if let Some(text) = raw.as_str() {
-            return Ok(Self::Static { value: Held::read(&text, cipher), description: None });
+            return Ok(Self::Static { value: StoredSecret::read(&text, cipher), description: None });
         }
         if !raw.is_object() {
             return Err(SourceError::Shape { name: name.to_owned() });
@@ -126,7 +129,8 @@ impl Source {
         let description = text("description")?;
         match text("kind")?.as_deref() {
             None | Some("StaticSecret") => {
-                let value = text("value")?.map_or(Held::Lost, |value| Held::read(&value, cipher));
+                let value =
+                    text("value")?.map_or(StoredSecret::Lost, |value| StoredSecret::read(&value, cipher));
                 Ok(Self::Static { value, description })
             }
             Some("LookupSecret") => {
@@ -140,9 +144,9 @@ impl Source {
                         .as_str()
                         .ok_or_else(|| SourceError::Member { name: name.to_owned(), member: "headers" })?;
                     let held = if is_secret_name(&header) {
-                        Held::read(&value, cipher)
+                        StoredSecret::read(&value, cipher)
                     } else {
-                        Secret::new(&*value).map_or(Held::Lost, Held::Open)
+                        Secret::new(&*value).map_or(StoredSecret::Lost, StoredSecret::Open)
                     };
                     headers.push((header, held));
                 }

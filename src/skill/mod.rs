@@ -9,7 +9,7 @@
 
 mod file;
 mod folder;
-pub mod front;
+pub(crate) mod front;
 mod glob;
 mod keyword;
 mod memory;

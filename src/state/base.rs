@@ -79,7 +79,7 @@ const PLAIN: char = '=';
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldChange {
-    /// The member's name, followed by [`EXTENDED`] if the change extends the member.
+    /// The member's name, followed by `+` if the change extends the member.
     pub field: String,
     /// The new value or the addition, as JSON text. `None` removes the member.
     pub value: Option<String>,

@@ -3,20 +3,22 @@
 //! [`State`] is the fold. [`BaseDocument`] contains what no event contains. If a conversation has a base state, the live
 //! object has the status, stats and last user message of the base state. The fold gives them for any earlier time.
 
-pub mod base;
-pub mod fold;
-pub mod ledger;
-pub mod metrics;
-pub mod pending;
-pub mod record;
-pub mod status;
-pub mod title;
-pub mod upcast;
+pub(crate) mod base;
+pub(crate) mod fold;
+pub(crate) mod ledger;
+pub(crate) mod metrics;
+pub(crate) mod pending;
+pub(crate) mod record;
+pub(crate) mod status;
+pub(crate) mod title;
+pub(crate) mod upcast;
 
-pub use base::BaseDocument;
+pub use base::{BaseDocument, BaseStateError, DOCUMENT_BYTES_MAX, FieldChange};
 pub use fold::{Confirmation, State};
 pub use ledger::{Ledger, Spent, Usage};
-pub use metrics::{Metrics, Stats, TokenUsage};
+pub use metrics::{Cost, Metrics, ResponseLatency, Snapshot, Stats, StatsSnapshot, TokenUsage};
 pub use pending::Pending;
 pub use record::ModelCall;
-pub use status::{AgentExecutionStatus, ExecutionStatus};
+pub use status::{AgentExecutionStatus, Effect, ExecutionStatus, UnknownStatus};
+pub use title::fallback as fallback_title;
+pub use upcast::{BaseStep, UpcastBaseState, upcast_base_state};

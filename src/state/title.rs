@@ -4,9 +4,6 @@
 
 use crate::event::{Content, MessageEvent, Source};
 
-/// The default length of a title, in code points.
-pub const TITLE_LENGTH: usize = 50;
-
 /// Returns the text that a title can be made of. `None` unless the user wrote the message and its text is not blank.
 #[must_use]
 pub fn candidate(message: &MessageEvent) -> Option<String> {
@@ -50,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_title_is_cut_in_code_points() {
-        assert_eq!(fallback("  short\u{1c}\n", TITLE_LENGTH), "short");
+        assert_eq!(fallback("  short\u{1c}\n", 50), "short");
         let exact = "é".repeat(50);
         assert_eq!(fallback(&exact, 50), exact);
         assert_eq!(fallback(&"日".repeat(51), 50), format!("{}...", "日".repeat(47)));

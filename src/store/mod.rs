@@ -41,6 +41,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
+pub use crate::ids::ActNumber;
 pub use derived::migration::SCHEMA_VERSION;
 pub use derived::projection::hosted::OwnProjectionStatus;
 pub use derived::projection::{ProjectionStatus, rebuild::RebuildProgress};
@@ -54,7 +55,7 @@ pub use maintenance::backup::{
     BackupFile, BackupFolder, BackupReport, BackupResult, Changes, RestoreOptions, RestorePoint, Restored,
 };
 pub use maintenance::delete::Erasure;
-pub(crate) use maintenance::examine::Bone;
+pub(crate) use maintenance::examine::EventRow;
 pub use maintenance::redact::{Redaction, RedactionReport};
 pub use maintenance::retention::{PrunePlan, PruneRules, Pruned};
 pub use maintenance::secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
@@ -70,12 +71,14 @@ pub use own::{
 };
 pub use read::breakdown::{By, Share};
 pub use read::events::{EventPage, EventQuery, EventRef};
-pub use read::feed::{FeedEvent, Follower};
+pub use read::feed::{FeedEvent, FeedPlace, Follower};
 pub use read::heads::{ChainHead, ChainHeads, ChainLink};
-pub use read::history::HeadMove;
+pub use read::history::{FieldAt, HeadMove};
 pub use read::list::{Conversation, ConversationFilter, ConversationPage, Conversations, Order};
 pub use read::mark::Mark;
-pub use read::projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
+pub use read::projected::{
+    Statistics, Task, ToolCall, ToolCount, ToolOutcome, TranscriptLine, TranscriptRole, UsageTotal,
+};
 pub(crate) use read::query::nearest;
 pub use read::query::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,

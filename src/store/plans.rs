@@ -211,8 +211,8 @@ mod tests {
             store.tree_until(talk, 1).unwrap();
         });
         assert_indexed(&setup, "the administrative log", |store, talk| {
-            store.audit().admin_log(0, 100).unwrap();
-            store.audit().receipts(1).unwrap();
+            store.audit().admin_log(crate::ids::ActNumber::START, 100).unwrap();
+            store.audit().receipts(crate::ids::ActNumber(1)).unwrap();
             store.retention().erased_at(talk).unwrap();
             store.retention().is_archived(talk).unwrap();
         });

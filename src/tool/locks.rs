@@ -21,7 +21,7 @@ pub struct Locks {
 
 /// The locks that a call holds. They are released when this is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldLocks {
     _locks: Vec<OwnedMutexGuard<()>>,
 }
 
@@ -46,7 +46,7 @@ impl Locks {
         tool: &str,
         resources: &Resources,
         cancel: &CancellationToken,
-    ) -> Result<Held, ToolError> {
+    ) -> Result<HeldLocks, ToolError> {
         let mut keys = match resources {
             Resources::Undeclared => vec![format!("tool:{tool}")],
             Resources::Keys(keys) => keys.clone(),
@@ -67,7 +67,7 @@ impl Locks {
                 ToolError::ResourceTimeout(format!("Could not acquire lock for '{key}' within {seconds}.0s"))
             })?);
         }
-        Ok(Held { _locks: locks })
+        Ok(HeldLocks { _locks: locks })
     }
 
     /// Returns the lock of one resource. Locks that no call holds or waits for are removed.
@@ -91,7 +91,7 @@ mod tests {
         Resources::Keys(keys.iter().map(|key| (*key).to_owned()).collect())
     }
 
-    async fn held(locks: &Locks, resources: Resources) -> Held {
+    async fn held(locks: &Locks, resources: Resources) -> HeldLocks {
         locks.acquire("t", &resources, &CancellationToken::new()).await.unwrap()
     }
 

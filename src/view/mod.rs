@@ -10,14 +10,14 @@
 //! only events that were applied, and summaries. Folding is linear in the events and the events that they forget.
 //! Enforcing is linear in the view and its history. Source: `docs/reference/view.md`.
 
-pub mod condense;
+pub(crate) mod condense;
 mod entries;
 mod history;
 mod indices;
 mod part;
 mod property;
 
-pub use condense::{Condenser, Plan, Requirement, Tokens};
+pub use condense::{Condenser, CondenserError, NoRange, Plan, Reasons, Requirement, Tokens};
 pub use entries::Entry;
 pub use history::History;
 pub use indices::Indices;

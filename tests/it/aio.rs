@@ -340,7 +340,8 @@ async fn kinds_and_subscriptions_work_as_in_the_blocking_store() {
     let page = tokio::time::timeout(PATIENCE, again.next_page(10)).await.unwrap().unwrap();
     assert_eq!(page.len(), 1);
     assert_eq!(page[0].event.id.as_str(), "r2");
-    assert_eq!(store.follow_conversation(&talk, Some(Sequence(1))).place(), 2);
+    let place = annals::store::FeedPlace::Conversation(Some(Sequence(1)));
+    assert_eq!(store.follow_conversation(&talk, Some(Sequence(1))).place(), place);
 }
 
 #[tokio::test]

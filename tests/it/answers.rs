@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use annals::EventId;
 use annals::event::{ErrorClassification, Unfamiliar, decode};
-use annals::ids::EventId;
 use annals::state::State;
 use annals::store::{Leaf, SqlAnswer, SqlQuery, SqlValue};
 use annals::transfer::Importer;

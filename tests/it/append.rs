@@ -1,10 +1,10 @@
 //! The contract of an append: expectations, retries, parents, atomicity and limits.
 
+use annals::event::MEMBER_BYTES_MAX;
 use annals::event::PayloadError;
-use annals::event::envelope::MEMBER_BYTES_MAX;
-use annals::ids::{CONVERSATION_ID_BYTES_MAX, EVENT_ID_BYTES_MAX, IdError};
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{Append, Appended, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BaseStateChange, Leaf, PAGE_MAX};
+use annals::{CONVERSATION_ID_BYTES_MAX, EVENT_ID_BYTES_MAX, IdError};
 use annals::{
     ConversationId, Error, EventId, Expected, NewEvent, Options, Position, Sequence, Store, Version,
 };

@@ -1,7 +1,7 @@
 //! Only Annals can change the log, whatever statement another program runs and whatever its settings are.
 
 use annals::Expected;
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::BaseStateChange;
 use rusqlite::Connection;
 

@@ -205,7 +205,13 @@ fn an_archived_conversation_can_continue_and_be_archived_again() {
     assert_eq!(store.retention().unarchive(&talk, Some("wanted")).unwrap(), 5);
     assert_eq!(store.retention().unarchive(&talk, None).unwrap(), 0);
     assert_eq!(payloads(&store), expected);
-    let acts: Vec<String> = store.audit().admin_log(0, 10).unwrap().into_iter().map(|act| act.act).collect();
+    let acts: Vec<String> = store
+        .audit()
+        .admin_log(annals::store::ActNumber::START, 10)
+        .unwrap()
+        .into_iter()
+        .map(|act| act.act)
+        .collect();
     assert_eq!(acts, ["archive", "archive", "unarchive"]);
 }
 

@@ -1,7 +1,7 @@
 //! The base state: it is changed field by field against a version, every change is kept, and nothing is reformatted.
 
 use annals::state::BaseDocument;
-use annals::state::base::{BaseStateError, FieldChange};
+use annals::state::{BaseStateError, FieldChange};
 use annals::store::{BaseState, BaseStateChange, Leaf};
 use annals::{ConversationId, Error, EventId, Expected, Result, Sequence, Store, Version};
 use proptest::prelude::*;

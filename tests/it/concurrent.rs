@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Barrier, Mutex};
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::BaseStateChange;
 use annals::{ConversationId, Error, Expected, NewEvent, Options, Sequence, Store, Version};
 

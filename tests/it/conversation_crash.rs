@@ -253,7 +253,7 @@ async fn every_open_call_of_an_unfinished_run_is_answered() {
     conversation.send_message("Go").await.unwrap();
     conversation.run().await.unwrap();
     drop(conversation);
-    let running = annals::state::base::FieldChange::set("execution_status", "\"running\"").unwrap();
+    let running = annals::state::FieldChange::set("execution_status", "\"running\"").unwrap();
     let change = annals::store::BaseStateChange::new(vec![running]);
     stage.host.store().save_base_state(&stage.id, change).unwrap();
     let conversation = stage.open().await;

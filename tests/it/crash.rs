@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{Append, BaseStateChange};
 use annals::transfer::{Exporter, Format, ImportStatus, Importer};
 use annals::{ConversationId, Error, Expected, NewEvent, Options, Sequence, Store};

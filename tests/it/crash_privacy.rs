@@ -194,7 +194,7 @@ fn assert_whole_or_taken(
         assert!(is_as_before || is_redacted, "{id} is only partly changed");
         assert!(!is_acknowledged || (role == "redact" && is_redacted), "{id} was reported as done");
     }
-    let acts = store.audit().admin_log(0, 1000).unwrap();
+    let acts = store.audit().admin_log(annals::store::ActNumber::START, 1000).unwrap();
     for line in reported {
         let logged = acts.iter().any(|act| act.act == role && act.conversation.as_deref() == Some(line));
         assert!(logged, "there is no act for {line}");
@@ -290,7 +290,13 @@ fn a_kill_within_a_transaction_undoes_it() {
                 }
                 _ => assert_whole_or_taken(&store, &before, role, &reported),
             }
-            let acts = store.audit().admin_log(0, 1000).unwrap().iter().filter(|act| act.act == role).count();
+            let acts = store
+                .audit()
+                .admin_log(annals::store::ActNumber::START, 1000)
+                .unwrap()
+                .iter()
+                .filter(|act| act.act == role)
+                .count();
             // Half of the conversations were archived when they were written.
             let begun = if role == "archive" { before.len() / 2 } else { 0 };
             let all = match role {

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use annals::doctor::{Comparison, Doctor, DoctorOptions, Remedy};
 use annals::error::ErrorClass;
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{BaseStateChange, By, PruneRules, SqlQuery};
 use annals::{ConversationId, Expected, Sequence, Store};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Deletion removes everything of one conversation and nothing of any other, and no position is used again.
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{BaseStateChange, Leaf};
 use annals::transfer::Importer;
 use annals::{Error, Expected, Position, Sequence, Store};

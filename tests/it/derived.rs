@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use annals::doctor::{Comparison, Doctor, DoctorOptions};
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{
     Append, BaseStateChange, ConversationFilter, Durability, ObjectKind, Order, Repair, SqlLimits, SqlQuery,
     SqlValue, Truncation, derived_objects,

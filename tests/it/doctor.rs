@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use annals::doctor::{Comparison, Doctor, DoctorOptions, Examination, Finding, Remedy, Trouble};
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{
     BaseStateChange, Durability, Leaf, ObjectKind, Repair, StoredEvent, Unfinished, derived_objects,
 };

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{BaseStateChange, Durability};
 use annals::transfer::{ExportOutcome, Exporter, Format, ImportOptions, Importer};
 use annals::{Error, Expected, Options, Store};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals::store::{EventQuery, FeedEvent, Follower};
+use annals::store::{EventQuery, FeedEvent, FeedPlace, Follower};
 use annals::{ConversationId, Error, Expected, Options, Position, Sequence, Store};
 
 use crate::support::child::{self, Running};
@@ -60,7 +60,7 @@ fn a_follower_of_everything_sees_every_event_once_while_many_write() {
             assert_eq!(followed.into_iter().map(|event| event.event.clone()).collect::<Vec<_>>(), stored);
         }
         assert_eq!(feed.next_page(10, Duration::ZERO).unwrap(), []);
-        assert_eq!(feed.place(), (writers * each) as u64);
+        assert_eq!(feed.place(), FeedPlace::Log(Position((writers * each) as u64)));
     }
 }
 

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use annals::CONVERSATION_ID_BYTES_MAX;
 use annals::chain::Digest;
 use annals::doctor::{Doctor, DoctorOptions};
-use annals::event::foreign::{ForeignFormat, Provenance, Record};
 use annals::event::json::Object;
-use annals::ids::CONVERSATION_ID_BYTES_MAX;
+use annals::event::{ForeignFormat, Provenance, Record};
 use annals::replay::{Memory, Moment, Point};
 use annals::store::{BaseStateChange, EventQuery, Redaction, StoredEvent, TITLE_BYTES_MAX};
-use annals::transfer::discover::Shape;
+use annals::transfer::Shape;
 use annals::transfer::{
     Copier, CopyOptions, ExportReport, Exporter, Format, ImportOptions, ImportReport, ImportStatus, Importer,
     SourceFormat, discover,

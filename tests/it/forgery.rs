@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use annals::audit::proof::{Head, Scope, compare, redacted_since};
 use annals::chain::{ChangeItem, ChangePlace, Digest, change_link};
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{
     BaseStateChange, Finding, Leaf, Mending, ObjectKind, Options, Redaction, Verification, derived_objects,
 };

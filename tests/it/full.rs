@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::BaseStateChange;
 use annals::transfer::{Exporter, Format, Importer};
 use annals::{ConversationId, Error, Expected, NewEvent, Store};

@@ -9,7 +9,7 @@ mod targets;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use annals::event::foreign::ForeignFormat;
+use annals::event::ForeignFormat;
 
 use crate::support::folder;
 use crate::support::random::Random;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use annals::event::foreign::ForeignFormat;
+use annals::event::ForeignFormat;
 use annals::store::{COPY_BYTES_MAX, ObjectKind, TAGS_BYTES_MAX, TITLE_BYTES_MAX, derived_objects};
 use annals::transfer::{
     Exporter, Format, ImportOptions, ImportReport, ImportStatus, Importer, SourceFormat, discover,

@@ -4,14 +4,14 @@ use std::fs;
 
 use annals::llm::Settings;
 use annals::llm::profiles::{Keys, ProfileError, Profiles};
-use annals::secret::{Cipher, Form, Held};
+use annals::secret::{Cipher, Form, StoredSecret};
 
 fn settings(text: &str) -> Settings {
     Settings::parse(text).unwrap()
 }
 
 fn key(settings: &Settings) -> Option<&str> {
-    settings.api_key.as_ref().and_then(Held::secret).map(|key| key.expose())
+    settings.api_key.as_ref().and_then(StoredSecret::secret).map(|key| key.expose())
 }
 
 #[test]

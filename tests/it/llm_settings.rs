@@ -4,7 +4,7 @@ use std::fs;
 
 use annals::event::json::Raw;
 use annals::llm::Settings;
-use annals::secret::{Cipher, Form, Held};
+use annals::secret::{Cipher, Form, StoredSecret};
 use serde_json::Value;
 
 use crate::support::golden;
@@ -61,10 +61,10 @@ fn unknown_settings_are_kept_and_a_sealed_key_stays_sealed() {
     let mut read = Settings::parse(&sealed).unwrap();
     assert_eq!(written(&read, Form::Stored(None)), sealed);
     read.open(&Cipher::new("wrong", &[]));
-    assert!(matches!(read.api_key, Some(Held::Sealed(_))));
+    assert!(matches!(read.api_key, Some(StoredSecret::Sealed(_))));
     assert_eq!(written(&read, Form::Stored(None)), sealed);
     read.open(&cipher);
-    assert_eq!(read.api_key.as_ref().and_then(Held::secret).map(|key| key.expose()), Some("sk-1"));
+    assert_eq!(read.api_key.as_ref().and_then(StoredSecret::secret).map(|key| key.expose()), Some("sk-1"));
     let printed = format!("{read:?}");
     assert!(!printed.contains("sk-1") && printed.contains("**********"), "{printed}");
 }

@@ -1,5 +1,6 @@
 //! Random logs for property tests: turns, batches, tool loops, condensations, branches and nonsense.
 
+use annals::EventId;
 use annals::event::tool::{FinishAction, FinishObservation};
 use annals::event::{
     Action, ActionEvent, AgentErrorEvent, Common, Condensation, CondensationRequest,
@@ -7,7 +8,6 @@ use annals::event::{
     Observation, ObservationEvent, PauseEvent, RejectionSource, Role, Source, SystemPromptEvent, Text,
     Thinking, ThinkingBlock, Unfamiliar, UserRejectObservation, decode,
 };
-use annals::ids::EventId;
 use annals::tree::Tree;
 use proptest::prelude::*;
 

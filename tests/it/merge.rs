@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{BaseStateChange, Conversation, Leaf};
 use annals::transfer::{
     Copier, CopyOptions, CopyReport, CopyStatus, Exporter, Format, ImportOptions, Importer,
@@ -330,7 +330,7 @@ fn redacted_and_archived_conversations_verify_after_a_copy() {
         };
         assert_eq!(payloads(&target), payloads(&source));
     }
-    let acts = target.store.audit().admin_log(0, 10).unwrap();
+    let acts = target.store.audit().admin_log(annals::store::ActNumber::START, 10).unwrap();
     assert_eq!(acts.len(), 1, "{acts:?}");
     assert_eq!((acts[0].act.as_str(), acts[0].reason.as_deref()), ("redact", Some("a test")));
     // A copy made before the redaction stays as it is. The report names this problem.

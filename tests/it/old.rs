@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{Append, BaseStateChange, Leaf, SCHEMA_VERSION};
 use annals::transfer::{Exporter, Format, Importer};
 use annals::{ConversationId, EventId, Expected, Sequence, Store};

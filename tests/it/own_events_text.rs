@@ -32,7 +32,7 @@ fn found(store: &Store, word: &str) -> Vec<String> {
 #[track_caller]
 fn assert_text(store: &Store) {
     let lines = store.transcript(&conversation("talk"), Sequence(0), 10).unwrap();
-    assert_eq!((&*lines[1].role, &*lines[1].text), ("environment", "Yamato\nfragile cups"));
+    assert_eq!((lines[1].role.as_str(), &*lines[1].text), ("environment", "Yamato\nfragile cups"));
     for (word, wanted) in [
         ("yamato", &["own"][..]),
         ("fragile", &["own"]),

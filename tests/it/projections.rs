@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use annals::event::TaskStatus;
 use annals::event::json::Object;
 use annals::event::transcript::Line;
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{
     BaseStateChange, EventQuery, ObjectKind, Redaction, SqlLimits, SqlQuery, SqlValue, Truncation,
     UsageTotal, derived_objects,
@@ -396,7 +397,7 @@ fn a_tool_call_has_the_outcome_of_the_first_event_that_answers_it() {
     );
     let rejections: Vec<_> = calls
         .iter()
-        .filter_map(|call| Some((call.rejected_by.as_deref()?, call.rejection_reason.as_deref()?)))
+        .filter_map(|call| Some((call.rejected_by.as_ref()?.as_str(), call.rejection_reason.as_deref()?)))
         .collect();
     assert_eq!(rejections, [("user", "not refused"), ("hook", "not hooked")]);
     assert_eq!(calls[6].error.as_deref(), Some("no such tool"));
@@ -410,8 +411,8 @@ fn a_tool_call_has_the_outcome_of_the_first_event_that_answers_it() {
             command: Some("make test".into()),
             path: None,
             arguments: Some(r#"{"command":"make test","kind":"TerminalAction"}"#.into()),
-            risk: Some("LOW".into()),
-            outcome: "ok".into(),
+            risk: Some(annals::event::Risk::Low),
+            outcome: annals::store::ToolOutcome::Ok,
             exit_code: Some(0),
             rejected_by: None,
             rejection_reason: None,
@@ -562,8 +563,9 @@ fn only_the_newest_task_list_is_returned() {
     let talk = conversation("talk");
     let list =
         |id: &str, tasks: Value| event(id, "ObservationEvent", json!({"observation": {"task_list": tasks}}));
-    let task =
-        |title: &str, notes: &str, status: &str| (title.to_owned(), notes.to_owned(), status.to_owned());
+    let task = |title: &str, notes: &str, status: &str| {
+        (title.to_owned(), notes.to_owned(), TaskStatus::from(status))
+    };
     let tasks = || -> Vec<_> {
         let found = store.tasks(&talk).unwrap();
         found.into_iter().map(|task| (task.title, task.notes, task.status)).collect()

@@ -1,6 +1,6 @@
 //! Retention: the planned conversations are deleted, each with a receipt. Conversations that change meanwhile are kept.
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{BaseStateChange, PrunePlan, PruneRules};
 use annals::transfer::Importer;
 use annals::{ConversationId, Expected, Store, Timestamp};
@@ -94,7 +94,7 @@ fn a_pruned_conversation_leaves_a_receipt_and_the_rest_is_untouched() {
     assert_eq!(["legal", "busy", "newest"].map(|id| all_events(&store, &conversation(id))), kept);
     assert_sound(&store);
 
-    let acts = store.audit().admin_log(0, 10).unwrap();
+    let acts = store.audit().admin_log(annals::store::ActNumber::START, 10).unwrap();
     let logged: Vec<_> = acts
         .iter()
         .map(|act| (act.act.as_str(), act.conversation.as_deref().unwrap(), act.reason.as_deref()))
@@ -102,7 +102,7 @@ fn a_pruned_conversation_leaves_a_receipt_and_the_rest_is_untouched() {
     assert_eq!(logged, [("prune", "oldest", Some("quarterly")), ("prune", "stuck", Some("quarterly"))]);
     let detail: Value = serde_json::from_str(&acts[0].detail).unwrap();
     assert_eq!((&detail["because"], &detail["events"]), (&json!(["older_than"]), &json!(1)));
-    assert_eq!(store.audit().receipts(1).unwrap()[0].name, "oldest");
+    assert_eq!(store.audit().receipts(annals::store::ActNumber(1)).unwrap()[0].name, "oldest");
     let again = store.retention().prune(&rules, None, &mut |_| ()).unwrap();
     assert_eq!((again.pruned.len(), again.kept), (0, 3));
 }

@@ -190,13 +190,13 @@ fn a_plan_changes_nothing_and_reports_what_would_change() {
     let plan = store.retention().plan_redaction(&id, matches(&canary())).unwrap();
     assert_eq!(all_events(&store, &id), before.0);
     assert_eq!(found(&store), 3);
-    assert_eq!(store.audit().admin_log(0, 10).unwrap(), []);
+    assert_eq!(store.audit().admin_log(annals::store::ActNumber::START, 10).unwrap(), []);
     let done = redact(&store, &id);
     assert_eq!(plan, altered!(done, { act: None, log_emptied: false }));
-    assert_eq!(done.act, Some(1));
+    assert_eq!(done.act, Some(annals::store::ActNumber(1)));
     let nothing = redact(&store, &id);
     assert_eq!((nothing.act, nothing.taken, nothing.events), (None, vec![], 0), "all is redacted already");
-    assert_eq!(store.audit().admin_log(0, 10).unwrap().len(), 1);
+    assert_eq!(store.audit().admin_log(annals::store::ActNumber::START, 10).unwrap().len(), 1);
 }
 
 #[test]
@@ -319,13 +319,13 @@ fn the_administrative_log_is_append_only_and_chained() {
     let id = plant(&scratch, &store);
     redact(&store, &id);
     store.retention().delete(&conversation("other")).unwrap();
-    let acts = store.audit().admin_log(0, 10).unwrap();
+    let acts = store.audit().admin_log(annals::store::ActNumber::START, 10).unwrap();
     let listed: Vec<_> =
-        acts.iter().map(|act| (act.number, act.act.as_str(), act.conversation.as_deref())).collect();
+        acts.iter().map(|act| (act.number.0, act.act.as_str(), act.conversation.as_deref())).collect();
     assert_eq!(listed, [(1, "redact", Some("planted")), (2, "delete", Some("other"))]);
     assert_eq!(acts[0].reason.as_deref(), Some("a test"));
     assert_eq!(acts[0].actor.user.as_deref(), Some("u 1"), "a line break would break the chain's format");
-    assert_eq!(store.audit().receipts(1).unwrap().len() as u64, acts[0].receipts);
+    assert_eq!(store.audit().receipts(annals::store::ActNumber(1)).unwrap().len() as u64, acts[0].receipts);
     let db = scratch.foreign();
     for attack in [
         "DELETE FROM admin_act",
@@ -368,7 +368,7 @@ fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
     assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
     assert_eq!(found(&store), 0);
     assert_sound(&store);
-    let act = store.audit().admin_log(0, 1).unwrap().remove(0);
+    let act = store.audit().admin_log(annals::store::ActNumber::START, 1).unwrap().remove(0);
     assert_eq!((act.act.as_str(), act.reason.as_deref()), ("erase", Some("asked for")));
     let receipt = store.audit().receipts(erasure.act).unwrap().remove(0);
     assert_eq!((receipt.part.as_str(), receipt.name.as_str()), ("conversation", "planted"));
@@ -381,7 +381,10 @@ fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
     let accepting = ImportOptions::default().accept_erased(true);
     let report = planted::import_with(&scratch, &store, &planted::tree(), accepting);
     assert_eq!((report.status, report.events), (ImportStatus::Partial, 4));
-    assert_eq!(store.audit().admin_log(0, 10).unwrap().last().unwrap().act, "accept");
+    assert_eq!(
+        store.audit().admin_log(annals::store::ActNumber::START, 10).unwrap().last().unwrap().act,
+        "accept"
+    );
 }
 
 #[test]

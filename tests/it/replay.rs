@@ -1,9 +1,8 @@
 //! Time travel: state, view and messages as of a point, differences, and a HEAD that was moved by hand.
 
 use annals::event::{Event, UserMessageEvent};
-use annals::replay::diff::Difference;
-use annals::replay::{Memory, Moment, Point};
-use annals::state::base::FieldChange;
+use annals::replay::{Difference, Memory, Moment, Point};
+use annals::state::FieldChange;
 use annals::store::{BaseStateChange, Leaf};
 use annals::transfer::{ImportOptions, Importer};
 use annals::{ConversationId, Error, EventId, ExecutionStatus, Expected, NewEvent, Sequence, Store};

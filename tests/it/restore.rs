@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
 use annals::redact::Finder;
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{
     Append, Backup, BackupFile, BackupFolder, BaseStateChange, Leaf, Maintenance, Redaction, RestorePoint,
     Restored,

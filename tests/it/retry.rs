@@ -1,7 +1,7 @@
 //! Retries: changes that come with known events are already there, or are made, or are a conflict. They are never
 //! silently left out.
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{Append, Appended, BaseStateChange, Leaf};
 use annals::{ConversationId, Error, EventId, Expected, NewEvent, Store, Version};
 

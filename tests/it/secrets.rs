@@ -93,7 +93,7 @@ fn a_plain_secret_in_a_base_state_is_searched_for_in_its_whole_conversation() {
     for id in [&talk, &other] {
         store.append(id, Expected::Any, &[user_message("a", "I know the three plain words")]).unwrap();
     }
-    let fields = vec![annals::state::base::FieldChange::set("secret_registry", sources.to_string()).unwrap()];
+    let fields = vec![annals::state::FieldChange::set("secret_registry", sources.to_string()).unwrap()];
     store.save_base_state(&talk, annals::store::BaseStateChange::new(fields)).unwrap();
     let report = scan(&store, None, &[]);
     let found: Vec<_> = report

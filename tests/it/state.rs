@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use annals::EventId;
 use annals::event::json::Raw;
 use annals::event::{Common, Envelope, Event, Source, Unfamiliar, decode};
-use annals::ids::EventId;
-use annals::state::metrics::Stats;
-use annals::state::status::Effect;
-use annals::state::{BaseDocument, Confirmation, ExecutionStatus, State, title};
+use annals::state::Effect;
+use annals::state::Stats;
+use annals::state::{BaseDocument, Confirmation, ExecutionStatus, State};
 use annals::stuck::{Thresholds, pattern};
 use annals::tree::Tree;
 use annals::view::View;
@@ -223,7 +223,10 @@ fn steps_skills_and_titles_are_counted_from_events() {
     let replies: HashSet<&str> = all[2].payloads.iter().filter_map(|payload| reply(payload)).collect();
     assert_eq!((all[2].name.as_str(), rolling.iteration()), ("condense-rolling", replies.len() as u64));
     assert!(state("hello-two-turns").title_candidate().is_some());
-    assert_eq!(title::fallback(state("hello-two-turns").title_candidate().unwrap(), 8).chars().count(), 8);
+    assert_eq!(
+        annals::state::fallback_title(state("hello-two-turns").title_candidate().unwrap(), 8).chars().count(),
+        8
+    );
 }
 
 /// The id of the model's reply that an agent's event names, found by text search.

@@ -4,8 +4,8 @@ use std::fs;
 
 use annals::ConversationId;
 use annals::ExecutionStatus::{Finished, Paused};
-use annals::agent::definition::{Condensing, Definition, Definitions};
 use annals::agent::{AgentDocument, Policy};
+use annals::agent::{Condensing, Definition, Definitions};
 use annals::event::{Event, Json, Observation};
 use annals::llm::scripted::{Gate, Line};
 use annals::tool::Spec;

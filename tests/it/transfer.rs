@@ -450,7 +450,7 @@ fn a_later_base_state_is_written_beside_the_file_of_events() {
     folder::write(&scratch.path("in"), &tree(&[("talk.jsonl", &format!("{}\n", text("aaaaaaaa")))]));
     let store = Store::in_memory(&without_projector()).unwrap();
     let talk = import_one(&store, &scratch.path("in/talk.jsonl")).id.unwrap();
-    let fields = vec![annals::state::base::FieldChange::set("a", "1").unwrap()];
+    let fields = vec![annals::state::FieldChange::set("a", "1").unwrap()];
     store.save_base_state(&talk, annals::store::BaseStateChange::new(fields)).unwrap();
     export(&store, "talk", &scratch.path("out")).unwrap();
     let state = r#"{"a":1}"#;
@@ -746,7 +746,7 @@ fn later_changes_replace_damaged_files_in_the_export() {
     folder::write(&scratch.path("talk"), &folder);
     let talk = import_one(&store, &scratch.path("talk")).id.unwrap();
     store.append(&talk, Expected::Any, &[user_message("cccccccc", "the event that was torn")]).unwrap();
-    let fields = vec![annals::state::base::FieldChange::set("execution_status", r#""paused""#).unwrap()];
+    let fields = vec![annals::state::FieldChange::set("execution_status", r#""paused""#).unwrap()];
     store.save_base_state(&talk, annals::store::BaseStateChange::new(fields)).unwrap();
     export(&store, talk.as_str(), &scratch.path("out")).unwrap();
     let out = folder::read(&scratch.path("out/talk"));
@@ -1013,7 +1013,7 @@ fn reference_keeps(tree: &Tree) -> Vec<Vec<Vec<u8>>> {
     for index in 0.. {
         let of_index = |path: &&String| {
             let known =
-                path.strip_prefix("events/").filter(|name| annals::transfer::layout::is_recognised(name));
+                path.strip_prefix("events/").filter(|name| annals::transfer::is_event_file_name(name));
             let digits = known.and_then(|name| name.strip_prefix("event-")?.split('-').next());
             // A number with more digits than necessary is counted by the reference but never found again.
             digits == Some(&format!("{index:05}"))

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{Append, BaseStateChange, Finding, Leaf, Verification};
 use annals::transfer::Importer;
 use annals::{ConversationId, Error, EventId, Expected, NewEvent, Sequence, Store};

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use annals::EventId;
 use annals::event::{Common, Condensation, Event, Source, Text, Unfamiliar, decode};
-use annals::ids::EventId;
 use annals::tree::{Tree, TreeError};
 use annals::view::{Condenser, History, Plan, Requirement, Tokens, View};
 use proptest::prelude::*;

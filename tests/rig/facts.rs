@@ -74,7 +74,7 @@ pub fn facts(store: &Store) -> Result<String, Error> {
             None => break,
         }
     }
-    for act in store.audit().admin_log(0, 10_000)? {
+    for act in store.audit().admin_log(annals::store::ActNumber::START, 10_000)? {
         _ = writeln!(text, "act {} {} {:?} {:?}", act.number, act.act, act.conversation, act.reason);
     }
     for unfinished in store.maintenance().unfinished()? {

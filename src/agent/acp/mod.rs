@@ -15,6 +15,6 @@ mod settings;
 mod turn;
 
 pub use failure::AcpError;
-pub use peer::{Handshake, Peer, Session, Start};
+pub use peer::{Peer, Start};
 pub use settings::{AcpSettings, KIND};
-pub use turn::{Heard, ToolCall, Turn};
+pub use turn::{ToolCall, Turn, TurnUpdate};

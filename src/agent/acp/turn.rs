@@ -35,7 +35,7 @@ pub struct ToolCall {
 
 /// The result of one update of a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Heard {
+pub enum TurnUpdate {
     /// A piece of the agent's message.
     Text(String),
     /// A piece of the agent's reasoning.
@@ -86,7 +86,7 @@ impl ToolCall {
 
 impl Turn {
     /// Applies the `update` of a `session/update`. Of a call's updates, only the first and the final one are reported.
-    pub fn hear(&mut self, update: &Value) -> Heard {
+    pub fn hear(&mut self, update: &Value) -> TurnUpdate {
         let kind = update.get("sessionUpdate").and_then(Value::as_str).unwrap_or_default();
         let text = || {
             let content = update.get("content")?;
@@ -95,46 +95,46 @@ impl Turn {
         };
         match kind {
             "agent_message_chunk" => {
-                let Some(piece) = text() else { return Heard::Nothing };
+                let Some(piece) = text() else { return TurnUpdate::Nothing };
                 append(&mut self.text, &piece);
-                Heard::Text(piece)
+                TurnUpdate::Text(piece)
             }
             "agent_thought_chunk" => {
-                let Some(piece) = text() else { return Heard::Nothing };
+                let Some(piece) = text() else { return TurnUpdate::Nothing };
                 append(&mut self.thoughts, &piece);
-                Heard::Thought(piece)
+                TurnUpdate::Thought(piece)
             }
             "usage_update" => {
                 let cost = update.get("cost").and_then(|cost| cost.get("amount")).and_then(Value::as_f64);
                 self.cost = cost.or(self.cost);
                 self.context_window =
                     update.get("size").and_then(Value::as_u64).unwrap_or(self.context_window);
-                Heard::Nothing
+                TurnUpdate::Nothing
             }
             "tool_call" => {
                 let Some(id) = update.get("toolCallId").and_then(Value::as_str) else {
-                    return Heard::Nothing;
+                    return TurnUpdate::Nothing;
                 };
                 if self.calls.len() >= CALLS_MAX || self.calls.iter().any(|call| call.id == id) {
-                    return Heard::Nothing;
+                    return TurnUpdate::Nothing;
                 }
                 let mut call = ToolCall { id: id.to_owned(), ..ToolCall::default() };
                 call.take(update);
                 self.calls.push(call.clone());
-                Heard::Call(Box::new(call))
+                TurnUpdate::Call(Box::new(call))
             }
             "tool_call_update" => {
                 let id = update.get("toolCallId").and_then(Value::as_str);
                 let call = self.calls.iter_mut().find(|call| Some(&*call.id) == id);
-                let Some(call) = call else { return Heard::Nothing };
+                let Some(call) = call else { return TurnUpdate::Nothing };
                 let had_ended = call.has_ended();
                 call.take(update);
                 match call.has_ended() && !had_ended {
-                    true => Heard::Call(Box::new(call.clone())),
-                    false => Heard::Nothing,
+                    true => TurnUpdate::Call(Box::new(call.clone())),
+                    false => TurnUpdate::Nothing,
                 }
             }
-            _ => Heard::Nothing,
+            _ => TurnUpdate::Nothing,
         }
     }
 

@@ -10,7 +10,7 @@ mod words;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use settings::{Kind, SettingsError, read};
+pub use settings::{Kind, read};
 
 use super::aside::{Aside, put, text};
 use crate::event::{Common, Condensation, Event};

@@ -147,7 +147,7 @@ impl Definitions {
         problems
     }
 
-    /// Returns the agent of this name. Also accepts names of earlier versions. An empty name means [`GENERAL`].
+    /// Returns the agent of this name. Also accepts names of earlier versions. An empty name means `general-purpose`.
     ///
     /// # Errors
     /// The error message for the model if there is no such agent.

@@ -3,5 +3,5 @@
 mod answer;
 mod whole;
 
-pub use answer::{answer, cell, csv, plain, report, report_answer, truncation, views};
-pub use whole::{act, conversation, findings, hits, receipt, shares, statistics, usage, verification};
+pub use answer::{answer, csv, plain, report, report_answer, views};
+pub use whole::{act, conversation, hits, receipt, shares, statistics, usage, verification};

@@ -153,7 +153,7 @@ pub fn shares(shares: &[Share]) -> Value {
 #[must_use]
 pub fn act(act: &Act) -> Value {
     json!({
-        "number": act.number,
+        "number": act.number.0,
         "at": act.at.to_rfc3339(),
         "act": act.act,
         "conversation": act.conversation,

@@ -5,7 +5,7 @@
 
 use super::head::{Head, Scope};
 use crate::error::Result;
-use crate::ids::{ConversationId, Position, Sequence, Timestamp};
+use crate::ids::{ActNumber, ConversationId, Position, Sequence, Timestamp};
 use crate::store::{Act, ChainHead, Finding, Receipt, Store};
 
 /// Returns how the store contradicts `head`. Empty if everything in the head is still in the store, unchanged.
@@ -67,7 +67,7 @@ struct Redactions {
 
 fn redactions(store: &Store, head: &Head) -> Result<Redactions> {
     let mut found = Redactions::default();
-    let after = head.heads.acts.map_or(0, |acts| acts.count);
+    let after = head.heads.acts.map_or(ActNumber::START, |acts| ActNumber(acts.count));
     let unread = store.acts_after(after, &mut |act| {
         let is_later = head.heads.acts.is_some() || act.at > head.at;
         let is_named = |one: &ChainHead| Some(one.conversation.as_str()) == act.conversation.as_deref();
@@ -147,8 +147,8 @@ fn compare_position(store: &Store, head: &Head, at: &str) -> Result<Option<Findi
 
 fn compare_acts(store: &Store, head: &Head, at: &str) -> Result<Option<Finding>> {
     let Some(then) = head.heads.acts.filter(|acts| acts.count > 0) else { return Ok(None) };
-    Ok(match store.audit().admin_log(then.count - 1, 1)?.first() {
-        Some(act) if act.number == then.count && act.hash == then.hash => None,
+    Ok(match store.audit().admin_log(ActNumber(then.count - 1), 1)?.first() {
+        Some(act) if act.number.0 == then.count && act.hash == then.hash => None,
         Some(_) => of_the_file(format!(
             "the first {} acts of the administrative log are not those it had at {at} UTC: it was rewritten",
             then.count

@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, EventId};
-use crate::redact::{Finder, Form, Wanted, rewrite};
+use crate::redact::{Finder, Form, RedactScope, rewrite};
 use crate::store::{ChainLink, Store};
 
 /// What a bundle leaves out. By default nothing.
@@ -69,10 +69,10 @@ impl Withheld {
         let mut text = link.payload.to_owned();
         let mut is_touched = is_chosen;
         if is_chosen {
-            text = rewrite(&text, Form::Event, Wanted::Everything).text.unwrap_or(text);
+            text = rewrite(&text, Form::Event, RedactScope::Everything).text.unwrap_or(text);
         }
         for finder in &self.finders {
-            let rewritten = rewrite(&text, Form::Event, Wanted::Matches(finder));
+            let rewritten = rewrite(&text, Form::Event, RedactScope::Matches(finder));
             if !rewritten.left.is_empty() {
                 return Shown::Instead(None);
             }
@@ -86,7 +86,7 @@ impl Withheld {
         }
         // The replacement of one match may have made a new match.
         let is_clean = self.finders.iter().all(|finder| {
-            let again = rewrite(&text, Form::Event, Wanted::Matches(finder));
+            let again = rewrite(&text, Form::Event, RedactScope::Matches(finder));
             again.left.is_empty() && again.text.is_none_or(|new| new == text)
         });
         Shown::Instead(is_clean.then_some(text))

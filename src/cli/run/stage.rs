@@ -18,7 +18,7 @@ use crate::llm::Settings as Llm;
 use crate::llm::profiles::Profiles;
 use crate::plugin::PluginSource;
 use crate::remote::Server;
-use crate::secret::{Held, Source};
+use crate::secret::{Source, StoredSecret};
 use crate::store::Options;
 use crate::tool::Spec;
 
@@ -263,7 +263,7 @@ impl<'a> Stage<'a> {
             llm.base_url = Some(url.into());
         }
         if let Some(key) = settings.api_key.as_deref().filter(|_| overrides("api_key")) {
-            llm.api_key = Some(Held::read(key, None));
+            llm.api_key = Some(StoredSecret::read(key, None));
         }
         llm.usage_id = AGENT_USE.into();
         llm.stream = true;
@@ -304,7 +304,7 @@ impl<'a> Stage<'a> {
 fn with_key(mut llm: Llm, settings: &Settings) -> Llm {
     if llm.api_key.as_ref().is_none_or(|key| key.secret().is_none()) {
         let key = settings.api_key.clone().or_else(|| provider_key(&llm.model).map(|(_, key)| key));
-        llm.api_key = key.map(|key| Held::read(&key, None)).or(llm.api_key);
+        llm.api_key = key.map(|key| StoredSecret::read(&key, None)).or(llm.api_key);
     }
     llm
 }

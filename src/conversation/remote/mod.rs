@@ -33,10 +33,10 @@ use crate::state::ExecutionStatus;
 
 /// A conversation that runs at a server.
 #[derive(Debug, Clone)]
-pub struct RemoteConversation(Arc<Far>);
+pub struct RemoteConversation(Arc<Connection>);
 
 /// The connection to a conversation at a server.
-struct Far {
+struct Connection {
     id: ConversationId,
     client: Client,
     follower: Follower,
@@ -44,9 +44,9 @@ struct Far {
     reading: tokio::sync::Mutex<crate::remote::Cursor>,
 }
 
-impl fmt::Debug for Far {
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Far")
+        f.debug_struct("Connection")
             .field("id", &self.id)
             .field("server", self.client.server())
             .finish_non_exhaustive()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::request::parsed;
-use super::{Far, RemoteConversation};
+use super::{Connection, RemoteConversation};
 use crate::agent::AgentDocument;
 use crate::conversation::error::{ConversationError, Result};
 use crate::conversation::memory::check_tags;
@@ -93,7 +93,12 @@ impl RemoteConversation {
         };
         match trouble {
             Some(error) => Err(error.into()),
-            None => Ok(Self(Arc::new(Far { id, client, follower, reading: tokio::sync::Mutex::default() }))),
+            None => Ok(Self(Arc::new(Connection {
+                id,
+                client,
+                follower,
+                reading: tokio::sync::Mutex::default(),
+            }))),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::conversation::error::Result;
 use crate::conversation::open::Builder;
 use crate::json::Raw;
 use crate::remote::Server;
-use crate::secret::{Form, Held, Source, document};
+use crate::secret::{Form, Source, StoredSecret, document};
 
 impl Builder {
     /// Rejects settings that cannot be sent to a server.
@@ -95,11 +95,11 @@ fn source(source: &Source) -> Result<Value> {
     Ok(Value::Object(sent))
 }
 
-fn open(value: &Held) -> Result<Value> {
+fn open(value: &StoredSecret) -> Result<Value> {
     match value {
-        Held::Open(secret) => Ok(json!(secret.expose())),
-        Held::Sealed(_) => unsupported("a secret that is sealed with an unknown key"),
-        Held::Lost => Ok(Value::Null),
+        StoredSecret::Open(secret) => Ok(json!(secret.expose())),
+        StoredSecret::Sealed(_) => unsupported("a secret that is sealed with an unknown key"),
+        StoredSecret::Lost => Ok(Value::Null),
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::{MutexGuard, mpsc};
 
 use super::step::finish;
 use super::turn::Run;
-use crate::agent::acp::{AcpError, Heard, ToolCall, Turn};
+use crate::agent::acp::{AcpError, ToolCall, Turn, TurnUpdate};
 use crate::conversation::error::{ConversationError, Result};
 use crate::conversation::local::{Acp, Local, Program};
 use crate::conversation::memory::{Change, Live, common};
@@ -209,12 +209,12 @@ impl Local {
 
     async fn apply_update(&self, turn: &mut Turn, update: &Value, item: &EventId) -> Result<()> {
         match turn.hear(update) {
-            Heard::Text(text) => self.send_delta(item, Delta::Text(self.masked(&text).as_str().into())),
-            Heard::Thought(text) => {
+            TurnUpdate::Text(text) => self.send_delta(item, Delta::Text(self.masked(&text).as_str().into())),
+            TurnUpdate::Thought(text) => {
                 self.send_delta(item, Delta::Reasoning(self.masked(&text).as_str().into()))
             }
-            Heard::Call(call) => self.commit_calls(vec![*call]).await?,
-            Heard::Nothing => {}
+            TurnUpdate::Call(call) => self.commit_calls(vec![*call]).await?,
+            TurnUpdate::Nothing => {}
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use super::{answer, ask};
 use crate::audit::json as shape;
 use crate::error::Result;
+use crate::ids::ActNumber;
 use crate::ids::ConversationId;
 use crate::server::App;
 use crate::server::http::failure::Failure;
@@ -50,7 +51,7 @@ pub(super) async fn admin_log(
     State(app): State<Arc<App>>,
     params: Params,
 ) -> std::result::Result<Json<Value>, Failure> {
-    let after = params.number("after", 0, i64::MAX as u64, 0)?;
+    let after = ActNumber(params.number("after", 0, i64::MAX as u64, 0)?);
     let limit = params.number("limit", 1, ACTS_MAX, ACTS)? as usize;
     let with_receipts = params.flag("receipts")?;
     let acts = ask(&app, move |store| {
@@ -63,7 +64,7 @@ pub(super) async fn admin_log(
             }
             values.push(value);
         }
-        let next = (acts.len() == limit).then(|| acts.last().map(|act| act.number)).flatten();
+        let next = (acts.len() == limit).then(|| acts.last().map(|act| act.number.0)).flatten();
         Ok(json!({"acts": values, "next": next}))
     });
     acts.await.map(Json)

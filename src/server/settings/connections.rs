@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::Document;
 use crate::llm::profiles::Profiles;
-use crate::secret::{Cipher, Held, REDACTED};
+use crate::secret::{Cipher, REDACTED, StoredSecret};
 use crate::server::App;
 use crate::server::http::failure::{Failure, Problem};
 use crate::server::http::request;
@@ -43,7 +43,7 @@ fn shown(connection: &Value) -> Value {
     json!({
         "id": member("id"), "display_name": member("display_name"), "provider": member("provider"),
         "base_url": member("base_url"), "created_at": member("created_at"), "updated_at": member("updated_at"),
-        "api_key_set": key.is_some_and(|key| !matches!(Held::read(key, None), Held::Lost)),
+        "api_key_set": key.is_some_and(|key| !matches!(StoredSecret::read(key, None), StoredSecret::Lost)),
     })
 }
 
@@ -56,7 +56,9 @@ fn all(members: &mut Map<String, Value>) -> Result<&mut Vec<Value>, Failure> {
 /// Returns the key as the file stores it.
 fn sealed(key: &str, cipher: Option<&Cipher>) -> Value {
     match cipher {
-        Some(cipher) => Held::read(key, None).stored(Some(cipher)).map_or_else(|| key.into(), Value::from),
+        Some(cipher) => {
+            StoredSecret::read(key, None).stored(Some(cipher)).map_or_else(|| key.into(), Value::from)
+        }
         None => key.into(),
     }
 }

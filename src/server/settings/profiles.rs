@@ -14,7 +14,7 @@ use super::launch;
 use super::named::{check_name, own};
 use crate::llm::Settings;
 use crate::llm::profiles::{Keys, ProfileError, Profiles};
-use crate::secret::{Form, Held};
+use crate::secret::{Form, StoredSecret};
 use crate::server::App;
 use crate::server::http::exposure::Exposure;
 use crate::server::http::failure::{Failure, Problem};
@@ -80,7 +80,7 @@ fn without_lost(mut settings: Settings) -> Settings {
         &mut settings.aws_session_token,
     ];
     for secret in secrets {
-        if *secret == Some(Held::Lost) {
+        if *secret == Some(StoredSecret::Lost) {
             *secret = None;
         }
     }

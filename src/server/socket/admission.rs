@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::wire::{Said, Socket};
+use super::wire::{ReceivedFrame, Socket};
 use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::server::App;
 use crate::server::http::auth;
@@ -94,8 +94,8 @@ pub(super) async fn authorize(app: &App, caller: Caller, socket: &mut Socket) ->
     };
     let first = tokio::time::timeout(AUTH_TIMEOUT, socket.hear()).await;
     let key = match first {
-        Ok(Said::Text(text)) => auth_frame(text.as_str()).flatten(),
-        Ok(Said::Gone | Said::Other) | Err(_) => None,
+        Ok(ReceivedFrame::Text(text)) => auth_frame(text.as_str()).flatten(),
+        Ok(ReceivedFrame::Gone | ReceivedFrame::Other) | Err(_) => None,
     };
     if key.is_some_and(|key| auth::is_known(app.config(), Some(&key))) {
         if let Some(gate) = gate {

@@ -11,7 +11,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::admission::{self, Caller, OVERLOADED, RESTARTS};
-use super::wire::{Said, Socket, Upgrade};
+use super::wire::{ReceivedFrame, Socket, Upgrade};
 use crate::ids::{EventId, Timestamp};
 use crate::server::App;
 use crate::server::http::budget;
@@ -95,13 +95,13 @@ async fn follow(app: &App, mut events: Receiver<Weak<BashEvent>>, socket: &mut S
                 Err(RecvError::Closed) => return None,
             },
             received = socket.hear() => match received {
-                Said::Text(text) => {
+                ReceivedFrame::Text(text) => {
                     if let Err((code, detail)) = run(app, text.as_str()).await {
                         socket.send(error(code, &detail).to_string()).await?;
                     }
                 }
-                Said::Gone => return None,
-                Said::Other => {}
+                ReceivedFrame::Gone => return None,
+                ReceivedFrame::Other => {}
             },
         }
     }

@@ -9,7 +9,7 @@ use axum::response::Response;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::admission::{self, Caller};
-use super::listener::{Listener, Wording};
+use super::listener::{FrameFormat, Listener};
 use super::wire::{Socket, Upgrade};
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
@@ -83,7 +83,7 @@ async fn begin(listener: &mut Listener<Events>, resend: Resend) -> Option<()> {
 /// The format of this socket: every frame is one event.
 struct Events;
 
-impl Wording for Events {
+impl FrameFormat for Events {
     async fn durable(&mut self, socket: &mut Socket, _: Sequence, text: Utf8Bytes) -> Option<()> {
         socket.send(text).await
     }

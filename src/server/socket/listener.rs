@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::admission::{self, Caller, OVERLOADED, RESTARTS, UNKNOWN};
 use super::past::Past;
-use super::wire::{Said, Socket};
+use super::wire::{ReceivedFrame, Socket};
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
 use crate::server::http::failure::Failure;
@@ -19,7 +19,7 @@ use crate::server::live::session::Busy;
 use crate::store::EventQuery;
 
 /// The format of a socket's frames, with one method for each kind of content. `None` ends the connection.
-pub(super) trait Wording {
+pub(super) trait FrameFormat {
     /// Sends an event of the log.
     async fn durable(&mut self, socket: &mut Socket, sequence: Sequence, text: Utf8Bytes) -> Option<()>;
 
@@ -44,7 +44,7 @@ pub(super) struct Listener<W> {
     frames: Receiver<Arc<QueuedFrame>>,
 }
 
-impl<W: Wording> Listener<W> {
+impl<W: FrameFormat> Listener<W> {
     /// Authorizes the caller and subscribes it. `None` if it is not authorized, there are too many subscribers, or
     /// there is no such conversation. The socket has been closed with the reason then.
     pub async fn enter(
@@ -113,13 +113,13 @@ impl<W: Wording> Listener<W> {
                     Err(RecvError::Closed) => return None,
                 },
                 received = self.socket.hear() => match received {
-                    Said::Text(text) => {
+                    ReceivedFrame::Text(text) => {
                         if let Err((code, detail)) = receive(&self.app, &self.id, text.as_str()).await {
                             self.wording.refusal(&mut self.socket, code, &detail).await?;
                         }
                     }
-                    Said::Gone => return None,
-                    Said::Other => {}
+                    ReceivedFrame::Gone => return None,
+                    ReceivedFrame::Other => {}
                 },
             }
         }

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::admission::{self, Caller, OVERLOADED};
-use super::listener::{Listener, Wording};
+use super::listener::{FrameFormat, Listener};
 use super::wire::{Socket, Upgrade};
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
@@ -79,7 +79,7 @@ struct Framed {
     items: HashSet<String>,
 }
 
-impl Wording for Framed {
+impl FrameFormat for Framed {
     async fn durable(&mut self, socket: &mut Socket, sequence: Sequence, text: Utf8Bytes) -> Option<()> {
         framed(socket, format!(r#"{{"type":"durable","seq":{},"event":"#, sequence.0), text).await
     }

@@ -95,7 +95,7 @@ impl Upgrade {
 }
 
 /// A received frame.
-pub(super) enum Said {
+pub(super) enum ReceivedFrame {
     /// A text.
     Text(Utf8Bytes),
     /// The client closed the socket or has disconnected.
@@ -109,12 +109,12 @@ pub(super) struct Socket(WebSocketStream<TokioIo<Upgraded>>);
 
 impl Socket {
     /// Receives the next frame.
-    pub async fn hear(&mut self) -> Said {
+    pub async fn hear(&mut self) -> ReceivedFrame {
         match self.0.next().await {
-            Some(Ok(Message::Text(text))) => Said::Text(text),
-            Some(Ok(Message::Close(_)) | Err(_)) | None => Said::Gone,
+            Some(Ok(Message::Text(text))) => ReceivedFrame::Text(text),
+            Some(Ok(Message::Close(_)) | Err(_)) | None => ReceivedFrame::Gone,
             Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
-                Said::Other
+                ReceivedFrame::Other
             }
         }
     }

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use crate::error::{Error, Result};
-use crate::ids::{ConversationId, Timestamp};
+use crate::ids::{ActNumber, ConversationId, Timestamp};
 use crate::store::derived::projection;
 use crate::store::table::admin::{self, ActKind, NewAct, Receipt};
 use crate::store::table::{
@@ -17,7 +17,7 @@ use crate::store::{Retention, Store};
 #[non_exhaustive]
 pub struct Erasure {
     /// The number of its entry in the administrative log.
-    pub act: u64,
+    pub act: ActNumber,
     /// The number of events.
     pub events: u64,
     /// The size of their payloads, in bytes.

@@ -24,7 +24,7 @@ const PAGE: i64 = 1000;
 
 /// An event's row as it is stored, even if it is damaged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bone<'a> {
+pub(crate) struct EventRow<'a> {
     /// Its sequence in the conversation.
     pub sequence: u64,
     /// Its id.
@@ -98,7 +98,7 @@ impl Store {
         &self,
         conversation: &ConversationId,
         length: u64,
-        visit: &mut dyn FnMut(Bone<'_>) -> Result<()>,
+        visit: &mut dyn FnMut(EventRow<'_>) -> Result<()>,
     ) -> Result<()> {
         let (mut next, mut left) = (0, length);
         while left > 0 {
@@ -123,7 +123,7 @@ impl Store {
 fn show(
     db: &Connection,
     page: &[&dyn rusqlite::ToSql],
-    visit: &mut dyn FnMut(Bone<'_>) -> Result<()>,
+    visit: &mut dyn FnMut(EventRow<'_>) -> Result<()>,
 ) -> Result<(i64, i64)> {
     let doing = "examining events";
     let mut statement = db.prepare_cached(RAW_ROWS).doing(doing)?;
@@ -141,7 +141,7 @@ fn show(
             },
             None => None,
         };
-        visit(Bone {
+        visit(EventRow {
             sequence: last.cast_unsigned(),
             id: text(1).unwrap_or_default(),
             kind: text(2).unwrap_or_default(),

@@ -13,9 +13,9 @@ use crate::chain::Digest;
 use crate::error::Error;
 use crate::error::Result;
 use crate::event::NewEvent;
-use crate::ids::{ConversationId, EventId, Timestamp};
+use crate::ids::{ActNumber, ConversationId, EventId, Timestamp};
 use crate::json::Object;
-use crate::redact::{Finder, Rewritten, Wanted};
+use crate::redact::{Finder, RedactScope, Rewritten};
 use crate::state::status::Effect;
 use crate::store::Retention;
 use crate::store::derived::projection;
@@ -45,7 +45,7 @@ pub enum Redaction<'a> {
 #[non_exhaustive]
 pub struct RedactionReport {
     /// The number of its act in the administrative log. `None` if nothing was written.
-    pub act: Option<u64>,
+    pub act: Option<ActNumber>,
     /// The places where text was removed.
     pub taken: Vec<Place>,
     /// The places where something was found but stays: ids and other parts of a text's shape, file names.
@@ -146,7 +146,7 @@ struct Work<'a> {
     first_message: Option<String>,
     /// The payload of the event whose whole text is removed, before and after.
     replaced: Option<(String, String)>,
-    act: Option<u64>,
+    act: Option<ActNumber>,
     was_archived: bool,
 }
 
@@ -217,7 +217,7 @@ impl<'a> Work<'a> {
     }
 
     /// Returns the new text. `None` if it does not change. Records the places that were found.
-    fn rewrite(&mut self, kept: &Kept<'_>, wanted: Wanted<'_>) -> Option<String> {
+    fn rewrite(&mut self, kept: &Kept<'_>, wanted: RedactScope<'_>) -> Option<String> {
         let Rewritten { text, taken, left } = kept.rewrite(wanted);
         for spot in taken {
             self.taken.add(self.id, kept, spot);
@@ -231,9 +231,11 @@ impl<'a> Work<'a> {
     fn event(&mut self, kept: Kept<'_>) -> Result<Option<String>> {
         let finder = self.finder.clone();
         let new = match self.redaction {
-            Redaction::Event(event) if event.as_str() == kept.name => self.rewrite(&kept, Wanted::Everything),
+            Redaction::Event(event) if event.as_str() == kept.name => {
+                self.rewrite(&kept, RedactScope::Everything)
+            }
             Redaction::Event(_) => None,
-            Redaction::Matches { .. } => self.rewrite(&kept, Wanted::Matches(&finder)),
+            Redaction::Matches { .. } => self.rewrite(&kept, RedactScope::Matches(&finder)),
         };
         if self.first_message.is_none() {
             let payload = new.as_deref().unwrap_or(kept.text);
@@ -250,7 +252,7 @@ impl<'a> Work<'a> {
 
     fn text(&mut self, kept: Kept<'_>) -> Option<String> {
         let finder = self.finder.clone();
-        let new = self.rewrite(&kept, Wanted::Matches(&finder))?;
+        let new = self.rewrite(&kept, RedactScope::Matches(&finder))?;
         self.note(kept.part, kept.name, None, kept.text.as_bytes(), new.as_bytes());
         self.writes.then_some(new)
     }
@@ -258,7 +260,7 @@ impl<'a> Work<'a> {
     /// Writes one receipt per field of a base state: by these, an import recognizes a field that it brings again.
     fn state(&mut self, kept: Kept<'_>) -> Option<String> {
         let finder = self.finder.clone();
-        let new = self.rewrite(&kept, Wanted::Matches(&finder))?;
+        let new = self.rewrite(&kept, RedactScope::Matches(&finder))?;
         if kept.part == Part::BaseState {
             let (before, after) = (Object::of(kept.text), Object::of(&new));
             for field in before.keys() {
@@ -296,14 +298,14 @@ impl<'a> Work<'a> {
         let name = file.path.as_str();
         // The name is searched, but not changed: the file is found by its name.
         let named = Kept { part: Part::FileName, sequence: None, name, text: name };
-        for spot in named.rewrite(Wanted::Matches(&finder)).taken {
+        for spot in named.rewrite(RedactScope::Matches(&finder)).taken {
             self.left.add(self.id, &named, spot);
         }
         let mut new = Vec::with_capacity(content.len());
         let mut changed = false;
         for chunk in content.utf8_chunks() {
             let kept = Kept { part: Part::Attachment, sequence: None, name, text: chunk.valid() };
-            match self.rewrite(&kept, Wanted::Matches(&finder)) {
+            match self.rewrite(&kept, RedactScope::Matches(&finder)) {
                 Some(text) => {
                     changed = true;
                     new.extend_from_slice(text.as_bytes());

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence};
 use crate::redact::finder::VALUE_BYTES_MIN;
-use crate::redact::{self, Finder, Spot, Wanted};
+use crate::redact::{self, Finder, RedactScope, Spot};
 use crate::store::Retention;
 use crate::store::engine::WhileDoing as _;
 use crate::store::table::kept::{Kept, Part};
@@ -33,7 +33,7 @@ pub struct Place {
     pub name: String,
     /// The place in the text, such as `observation.content[0].text`. "" for the text itself.
     pub path: String,
-    /// The kind of secret; see [`crate::redact::pattern::PATTERNS`].
+    /// The kind of secret; see [`crate::redact::PATTERNS`].
     pub kind: &'static str,
     /// The masked secret, which may be shown.
     pub hint: String,
@@ -127,7 +127,7 @@ impl Retention<'_> {
         scan: &mut Scan,
         progress: &mut dyn FnMut(ScanProgress),
     ) -> Result<()> {
-        let wanted = Wanted::Matches(finder);
+        let wanted = RedactScope::Matches(finder);
         let mut from = Some(0);
         while let Some(sequence) = from {
             from = self.store.read(|db| {
@@ -201,12 +201,13 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    fn look(&mut self, id: &ConversationId, kept: &Kept<'_>, wanted: Wanted<'_>) {
+    fn look(&mut self, id: &ConversationId, kept: &Kept<'_>, wanted: RedactScope<'_>) {
         let found = kept.rewrite(wanted);
         if found.taken.is_empty() && found.left.is_empty() {
             return;
         }
-        let hidden = matches!(wanted, Wanted::Matches(finder) if !finder.find(None, kept.name).is_empty());
+        let hidden =
+            matches!(wanted, RedactScope::Matches(finder) if !finder.find(None, kept.name).is_empty());
         let kept = Kept { name: if hidden { redact::REDACTED } else { kept.name }, ..*kept };
         for spot in found.taken.into_iter().chain(found.left) {
             self.add(id, &kept, spot);

@@ -73,6 +73,16 @@ pub struct FeedEvent {
     pub event: StoredEvent,
 }
 
+/// The place that a follower has reached: of the last event that it has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FeedPlace {
+    /// In the log, for [`Store::follow`]. [`Position::START`] before the first event.
+    Log(Position),
+    /// In a conversation, for [`Store::follow_conversation`]. `None` before the first event.
+    Conversation(Option<Sequence>),
+}
+
 /// A reader that follows the log; see [`Store::follow`] and [`Store::follow_conversation`].
 #[derive(Debug, Clone)]
 pub struct Follower {
@@ -304,13 +314,12 @@ impl Follower {
         }
     }
 
-    /// The place of the follower. If it follows every conversation, the position of the last event seen; else the
-    /// sequence of the next event.
+    /// The place that the follower has reached. A follower that begins after it continues this one.
     #[must_use]
-    pub fn place(&self) -> u64 {
+    pub fn place(&self) -> FeedPlace {
         match &self.cursor {
-            Cursor::Everything { after } => after.0,
-            Cursor::Conversation { from, .. } => from.0,
+            Cursor::Everything { after } => FeedPlace::Log(*after),
+            Cursor::Conversation { from, .. } => FeedPlace::Conversation(from.0.checked_sub(1).map(Sequence)),
         }
     }
 

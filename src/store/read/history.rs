@@ -7,7 +7,8 @@ use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::base::EXTENDED;
 use crate::store::Store;
 use crate::store::engine::WhileDoing as _;
-use crate::store::table::{base_state, catalogue};
+use crate::store::table::base_state::{self, BaseState};
+use crate::store::table::catalogue;
 
 const TIMES_DESCENDING: &str = "SELECT sequence, timestamp FROM event \
      WHERE conversation = ?1 AND sequence < ?2 ORDER BY sequence DESC LIMIT 1000";
@@ -20,6 +21,24 @@ pub struct HeadMove {
     pub behind: Option<Sequence>,
     /// The event that HEAD moved to. `None` if HEAD moved before all events.
     pub leaf_event_id: Option<String>,
+}
+
+/// What is known of a base state's field at a place in the conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldAt {
+    /// Nothing: no change up to there was recorded. The document of an import has only the last values.
+    Unknown,
+    /// It was removed.
+    Removed,
+    /// It had this value, as JSON.
+    Value(String),
+}
+
+impl FieldAt {
+    fn of(value: Option<String>) -> Self {
+        value.map_or(Self::Removed, Self::Value)
+    }
 }
 
 impl Store {
@@ -72,8 +91,7 @@ impl Store {
         })
     }
 
-    /// Returns the value of a base state's field after the event at `sequence`, as JSON. `Some(None)` if the field was
-    /// removed. `None` if no change up to then is known: the document of an import has only the last values.
+    /// Returns what is known of a base state's field after the event at `sequence`.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -82,15 +100,17 @@ impl Store {
         conversation: &ConversationId,
         field: &str,
         sequence: Sequence,
-    ) -> Result<Option<Option<String>>> {
+    ) -> Result<FieldAt> {
         self.read(|db| {
             let key = catalogue::key(db, conversation)?;
             let added = format!("{field}{EXTENDED}");
             if base_state::last_change(db, key, &added, sequence)?.is_none() {
-                return base_state::last_change(db, key, field, sequence);
+                let last = base_state::last_change(db, key, field, sequence)?;
+                return Ok(last.map_or(FieldAt::Unknown, FieldAt::of));
             }
             let state = base_state::load_at(db, key, sequence)?;
-            Ok(state.map(|state| state.document.field(field).map(|value| value.text().to_owned())))
+            let value = |state: BaseState| state.document.field(field).map(|value| value.text().to_owned());
+            Ok(state.map_or(FieldAt::Unknown, |state| FieldAt::of(value(state))))
         })
     }
 }

@@ -6,6 +6,8 @@ use rusqlite::{Row, params};
 
 use super::shown::{self, Shown};
 use crate::error::Result;
+use crate::event::model::words;
+use crate::event::{RejectionSource, Risk, TaskStatus};
 use crate::ids::{ConversationId, Sequence};
 use crate::store::Store;
 use crate::store::engine::{self, WhileDoing as _};
@@ -43,6 +45,36 @@ const ARCHIVED: &str = "SELECT (SELECT count(*) FROM archived_conversation), coa
 const PAGES: &str = "SELECT page_count, page_size, freelist_count \
      FROM pragma_page_count, pragma_page_size, pragma_freelist_count";
 
+words! {
+    /// What became of a tool call.
+    ToolOutcome {
+        /// It has no result yet.
+        Pending = "pending",
+        /// It was done.
+        Ok = "ok",
+        /// It failed.
+        Error = "error",
+        /// A person or a hook rejected it.
+        Rejected = "rejected",
+    }
+}
+
+words! {
+    /// Who speaks in a line of a transcript.
+    TranscriptRole {
+        /// The instructions for the model.
+        System = "system",
+        /// A person.
+        User = "user",
+        /// The agent.
+        Assistant = "assistant",
+        /// A tool, or the person or hook that answered instead of it.
+        Tool = "tool",
+        /// The software around the agent.
+        Environment = "environment",
+    }
+}
+
 /// The readable text of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -55,8 +87,8 @@ pub struct TranscriptLine {
     pub timestamp: Option<String>,
     /// Its kind.
     pub kind: String,
-    /// Who speaks: system, user, assistant, tool, environment.
-    pub role: String,
+    /// Who speaks.
+    pub role: TranscriptRole,
     /// The tool, if the event is about one.
     pub tool: Option<String>,
     /// The text; "" if the event has none.
@@ -81,14 +113,14 @@ pub struct ToolCall {
     pub path: Option<String>,
     /// Its arguments, as JSON.
     pub arguments: Option<String>,
-    /// UNKNOWN, LOW, MEDIUM or HIGH.
-    pub risk: Option<String>,
-    /// pending, ok, error or rejected.
-    pub outcome: String,
+    /// Its risk, if the event has one.
+    pub risk: Option<Risk>,
+    /// What became of it.
+    pub outcome: ToolOutcome,
     /// A command's exit code; -1 while it runs.
     pub exit_code: Option<i64>,
-    /// `user` or `hook`, if it was rejected.
-    pub rejected_by: Option<String>,
+    /// Who rejected it, if it was rejected.
+    pub rejected_by: Option<RejectionSource>,
     /// Why it was rejected.
     pub rejection_reason: Option<String>,
     /// The error's text, if it failed without an observation.
@@ -153,8 +185,8 @@ pub struct Task {
     pub title: String,
     /// Notes.
     pub notes: String,
-    /// todo, in_progress or done.
-    pub status: String,
+    /// How far it is.
+    pub status: TaskStatus,
 }
 
 /// Statistics of the whole file.
@@ -212,7 +244,7 @@ impl Store {
                 event_id: row.get(1)?,
                 timestamp: row.get(2)?,
                 kind: row.get(3)?,
-                role: row.get(4)?,
+                role: row.get::<_, String>(4)?.as_str().into(),
                 tool: row.get(5)?,
                 text: row.get(6)?,
             })
@@ -239,10 +271,10 @@ impl Store {
                 command: row.get(4)?,
                 path: row.get(5)?,
                 arguments: row.get(6)?,
-                risk: row.get(7)?,
-                outcome: row.get(8)?,
+                risk: row.get::<_, Option<String>>(7)?.as_deref().map(Risk::from),
+                outcome: row.get::<_, String>(8)?.as_str().into(),
                 exit_code: row.get(9)?,
-                rejected_by: row.get(10)?,
+                rejected_by: row.get::<_, Option<String>>(10)?.as_deref().map(RejectionSource::from),
                 rejection_reason: row.get(11)?,
                 error: row.get(12)?,
                 started_at: row.get(13)?,
@@ -350,7 +382,11 @@ impl Store {
             db.prepare_cached(TASKS)
                 .and_then(|mut statement| {
                     let rows = statement.query_map([conversation.as_str()], |row| {
-                        Ok(Task { title: row.get(0)?, notes: row.get(1)?, status: row.get(2)? })
+                        Ok(Task {
+                            title: row.get(0)?,
+                            notes: row.get(1)?,
+                            status: row.get::<_, String>(2)?.as_str().into(),
+                        })
                     })?;
                     rows.collect()
                 })

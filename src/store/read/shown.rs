@@ -2,10 +2,10 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::projected::{ToolCall, TranscriptLine};
+use super::projected::{ToolCall, ToolOutcome, TranscriptLine};
 use crate::error::Result;
-use crate::event::kind;
 use crate::event::transcript::Line;
+use crate::event::{RejectionSource, kind};
 use crate::json::Object;
 use crate::store::engine::WhileDoing as _;
 use crate::store::table::archive::Payloads;
@@ -69,8 +69,8 @@ pub(super) fn whole_call(shown: &mut Shown<'_>, mut call: ToolCall) -> Result<To
         .prepare_cached(ANSWER)
         .and_then(|mut s| s.query_row([payload], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
         .doing(DOING)?;
-    if call.outcome == "rejected" {
-        call.rejected_by = Some(source.unwrap_or_else(|| "user".into()));
+    if call.outcome == ToolOutcome::Rejected {
+        call.rejected_by = Some(source.as_deref().map_or(RejectionSource::User, RejectionSource::from));
         call.rejection_reason = reason;
     }
     if kind::canonical(&answer_kind) == kind::AGENT_ERROR {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::feed::{FeedEvent, Follower};
+use super::feed::{FeedEvent, FeedPlace, Follower};
 use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
 use crate::store::Store;
@@ -164,7 +164,10 @@ impl Subscription {
     /// The position up to which events were delivered.
     #[must_use]
     pub fn delivered(&self) -> Position {
-        Position(self.follower.place())
+        match self.follower.place() {
+            FeedPlace::Log(position) => position,
+            FeedPlace::Conversation(_) => Position::START,
+        }
     }
 
     /// Acknowledges every event that was delivered. Each acknowledgement is a commit: one for a page is enough.

@@ -17,7 +17,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::change::ChainEnd;
 use crate::chain::Digest;
 use crate::error::Result;
-use crate::ids::{ConversationId, Timestamp};
+use crate::ids::{ActNumber, ConversationId, Timestamp};
 use crate::store::engine::WhileDoing as _;
 use crate::store::options::{Actor, PAGE_MAX};
 use crate::store::{Audit, Retention};
@@ -102,8 +102,8 @@ impl ActKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Act {
-    /// The act's number, from 1.
-    pub number: u64,
+    /// The act's number.
+    pub number: ActNumber,
     /// The time of the act, by the machine's clock.
     pub at: Timestamp,
     /// The kind of the act; see [`ActKind::as_str`].
@@ -168,14 +168,14 @@ pub(in crate::store) fn write(
     actor: &Actor,
     new: &NewAct<'_>,
     now: Timestamp,
-) -> Result<u64> {
+) -> Result<ActNumber> {
     let last: Option<(i64, [u8; 32])> = db
         .prepare_cached(LAST)
         .and_then(|mut statement| statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).optional())
         .doing(WRITING)?;
     let (last, previous) = last.map_or((0, Digest::START), |(number, hash)| (number, Digest(hash)));
     let act = Act {
-        number: last.cast_unsigned() + 1,
+        number: ActNumber(last.cast_unsigned() + 1),
         at: now,
         act: new.act.as_str().into(),
         conversation: new.conversation.map(str::to_owned),
@@ -212,8 +212,8 @@ pub(in crate::store) fn end(db: &Connection) -> Result<ChainEnd> {
 }
 
 /// Writes an act that already has its number and hash. Returns the number.
-pub(super) fn insert(db: &Connection, act: &Act, receipts: &[Receipt]) -> Result<u64> {
-    let number = act.number.cast_signed();
+pub(super) fn insert(db: &Connection, act: &Act, receipts: &[Receipt]) -> Result<ActNumber> {
+    let number = act.number.0.cast_signed();
     db.prepare_cached(INSERT)
         .and_then(|mut statement| {
             statement.execute(params![
@@ -275,7 +275,7 @@ fn one_line(text: &str) -> String {
 
 fn act(row: &Row<'_>) -> rusqlite::Result<Act> {
     Ok(Act {
-        number: row.get::<_, i64>(0)?.cast_unsigned(),
+        number: ActNumber(row.get::<_, i64>(0)?.cast_unsigned()),
         at: Timestamp(row.get(1)?),
         act: row.get(2)?,
         conversation: row.get(3)?,
@@ -298,17 +298,17 @@ fn receipt(row: &Row<'_>) -> rusqlite::Result<Receipt> {
     })
 }
 
-pub(super) fn acts(db: &Connection, after: u64, limit: usize) -> Result<Vec<Act>> {
+pub(super) fn acts(db: &Connection, after: ActNumber, limit: usize) -> Result<Vec<Act>> {
     db.prepare_cached(ACTS)
         .and_then(|mut statement| {
-            statement.query_map(params![after.cast_signed(), limit as i64], act)?.collect()
+            statement.query_map(params![after.0.cast_signed(), limit as i64], act)?.collect()
         })
         .doing(READING)
 }
 
-pub(in crate::store) fn receipts(db: &Connection, number: u64) -> Result<Vec<Receipt>> {
+pub(in crate::store) fn receipts(db: &Connection, number: ActNumber) -> Result<Vec<Receipt>> {
     db.prepare_cached(RECEIPTS)
-        .and_then(|mut statement| statement.query_map([number.cast_signed()], receipt)?.collect())
+        .and_then(|mut statement| statement.query_map([number.0.cast_signed()], receipt)?.collect())
         .doing(READING)
 }
 
@@ -350,15 +350,15 @@ pub(in crate::store) fn last(db: &Connection, conversation: &str, act: ActKind) 
 /// Checks the chain of acts. Returns one text for each fault.
 pub(in crate::store) fn verify(db: &Connection) -> Result<Vec<String>> {
     let mut findings = Vec::new();
-    let (mut number, mut hash) = (0, Digest::START);
+    let (mut number, mut hash) = (ActNumber::START, Digest::START);
     loop {
         let page = acts(db, number, 1000)?;
         if page.is_empty() {
             return Ok(findings);
         }
         for act in page {
-            if act.number != number + 1 {
-                findings.push(format!("act {} of the administrative log is missing", number + 1));
+            if act.number.0 != number.0 + 1 {
+                findings.push(format!("act {} of the administrative log is missing", number.0 + 1));
             } else if link(&act, &receipts(db, act.number)?, hash) != act.hash {
                 findings.push(format!(
                     "act {} of the administrative log, or one of its receipts, was changed",
@@ -371,13 +371,13 @@ pub(in crate::store) fn verify(db: &Connection) -> Result<Vec<String>> {
 }
 
 impl Audit<'_> {
-    /// Returns the acts of the administrative log after act number `after` (0 for the start), the oldest first.
+    /// Returns the acts of the administrative log after `after`, the oldest first: [`ActNumber::START`] for all.
     ///
     /// Returns at most `limit` acts and never more than [`PAGE_MAX`].
     ///
     /// # Errors
     /// Any error of reading the file.
-    pub fn admin_log(&self, after: u64, limit: usize) -> Result<Vec<Act>> {
+    pub fn admin_log(&self, after: ActNumber, limit: usize) -> Result<Vec<Act>> {
         self.store.read(|db| acts(db, after, limit.clamp(1, PAGE_MAX)))
     }
 
@@ -385,7 +385,7 @@ impl Audit<'_> {
     ///
     /// # Errors
     /// Any error of reading the file.
-    pub fn receipts(&self, act: u64) -> Result<Vec<Receipt>> {
+    pub fn receipts(&self, act: ActNumber) -> Result<Vec<Receipt>> {
         self.store.read(|db| receipts(db, act))
     }
 }

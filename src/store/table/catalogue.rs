@@ -23,7 +23,7 @@ use crate::state::ExecutionStatus;
 use crate::state::status::Effect;
 use crate::store::engine::WhileDoing as _;
 
-pub(in crate::store) use again::{Told, put_back};
+pub(in crate::store) use again::{OtherSources, put_back};
 pub(in crate::store) use value::{hash, text};
 
 /// The statement that reads the columns of an [`Entry`]. The argument selects its row.

@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::json::Raw;
-use crate::redact::{self, Form, Rewritten, Wanted};
+use crate::redact::{self, Form, RedactScope, Rewritten};
 
 /// The part of a conversation in which a text is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +65,7 @@ pub(in crate::store) struct Kept<'a> {
 
 impl Kept<'_> {
     /// Returns the text without the matches of `wanted`.
-    pub(in crate::store) fn rewrite(&self, wanted: Wanted<'_>) -> Rewritten {
+    pub(in crate::store) fn rewrite(&self, wanted: RedactScope<'_>) -> Rewritten {
         match self.part {
             Part::Event => redact::rewrite(self.text, Form::Event, wanted),
             Part::BaseState => redact::rewrite(self.text, Form::BaseState, wanted),
@@ -85,7 +85,7 @@ impl Kept<'_> {
 }
 
 /// Rewrites the value of a base state's field as if it were a part of the whole document.
-fn rewrite_field(field: &str, value: &str, wanted: Wanted<'_>) -> Rewritten {
+fn rewrite_field(field: &str, value: &str, wanted: RedactScope<'_>) -> Rewritten {
     let before = format!("{{{}:", serde_json::Value::from(field));
     let mut rewritten = redact::rewrite(&format!("{before}{value}}}"), Form::BaseState, wanted);
     if let Some(text) = &mut rewritten.text {

@@ -123,27 +123,6 @@ impl fmt::Debug for Reach {
 }
 
 impl ServerConfig {
-    /// Reads `{name: {..}}` or `{"mcpServers": {name: {..}}}`. Disabled servers are left out.
-    ///
-    /// `value` returns the value of `${NAME}` in any text. Each invalid entry is a problem of its own and does not
-    /// affect the others.
-    #[must_use]
-    pub fn read_all(
-        config: Raw<'_>,
-        value: &dyn Fn(&str) -> Option<String>,
-    ) -> (Vec<Self>, Vec<ServerProblem>) {
-        let inner = config.get("mcpServers").filter(|inner| inner.is_object() || inner.is_null());
-        let (mut servers, mut problems) = (Vec::new(), Vec::new());
-        for (name, server) in inner.unwrap_or(config).members() {
-            match Self::read_one(&name, server, Some(value)) {
-                Some(Ok(server)) => servers.push(server),
-                Some(Err(problem)) => problems.push(problem),
-                None => {}
-            }
-        }
-        (servers, problems)
-    }
-
     /// Reads one entry. `None` if the server is disabled. Without `value`, references in its texts are not replaced.
     #[must_use]
     pub fn read_one(
@@ -294,7 +273,7 @@ mod tests {
 
     fn read(config: &str) -> (Vec<ServerConfig>, Vec<String>) {
         let value = |name: &str| (name == "KEY").then(|| "k3y".to_owned());
-        let (servers, problems) = ServerConfig::read_all(Raw::parse(config).unwrap(), &value);
+        let (servers, problems) = read_all(Raw::parse(config).unwrap(), &value);
         (servers, problems.iter().map(ToString::to_string).collect())
     }
 
@@ -305,6 +284,23 @@ mod tests {
             Reach::Address { headers, .. } => headers.clone(),
             Reach::Program { .. } => panic!("{servers:?}"),
         }
+    }
+
+    /// Reads `{name: {..}}` or `{"mcpServers": {name: {..}}}`. Disabled servers are left out.
+    fn read_all(
+        config: Raw<'_>,
+        value: &dyn Fn(&str) -> Option<String>,
+    ) -> (Vec<ServerConfig>, Vec<ServerProblem>) {
+        let inner = config.get("mcpServers").filter(|inner| inner.is_object() || inner.is_null());
+        let (mut servers, mut problems) = (Vec::new(), Vec::new());
+        for (name, server) in inner.unwrap_or(config).members() {
+            match ServerConfig::read_one(&name, server, Some(value)) {
+                Some(Ok(server)) => servers.push(server),
+                Some(Err(problem)) => problems.push(problem),
+                None => {}
+            }
+        }
+        (servers, problems)
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl Fault {
 }
 
 /// A reader that fails if the input exceeds a limit.
-pub(super) struct Heard<R> {
+pub(super) struct BoundedReader<R> {
     inner: R,
     fault: Fault,
     /// The number of bytes of the current line that were read.
@@ -38,7 +38,7 @@ pub(super) struct Heard<R> {
     noise: usize,
 }
 
-impl<R> Heard<R> {
+impl<R> BoundedReader<R> {
     pub fn new(inner: R, fault: Fault) -> Self {
         Self { inner, fault, line: 0, is_message: false, noise: 0 }
     }
@@ -67,7 +67,7 @@ impl<R> Heard<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for BoundedReader<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn read(pieces: &[&[u8]]) -> Result<(), &'static str> {
-        let mut reader = Heard::new(tokio::io::empty(), Fault::default());
+        let mut reader = BoundedReader::new(tokio::io::empty(), Fault::default());
         pieces.iter().try_for_each(|piece| reader.count(piece))
     }
 

@@ -17,7 +17,7 @@ mod tool;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use config::{Lookup, ProblemKind, Reach, ServerConfig, ServerProblem};
+pub use config::{Lookup, ProblemKind, ServerConfig, ServerProblem};
 use server::Server;
 use tokio::sync::watch;
 pub use tool::McpTool;
@@ -67,12 +67,6 @@ impl Servers {
             }
         }
         (Self { servers, changes }, problems)
-    }
-
-    /// Returns whether there are no servers.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.servers.is_empty()
     }
 
     /// Returns the current tools of the servers. If a server was configured together with others, the names of its

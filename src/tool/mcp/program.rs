@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
 use super::config::Reach;
-use super::limits::{Fault, Heard};
+use super::limits::{BoundedReader, Fault};
 use crate::program::separate;
 use crate::secret::environment;
 
@@ -55,7 +55,7 @@ pub(super) struct Program {
 /// A transport through the pipes of a server's program.
 pub(super) struct Pipes {
     child: Child,
-    lines: AsyncRwTransport<RoleClient, Heard<ChildStdout>, ChildStdin>,
+    lines: AsyncRwTransport<RoleClient, BoundedReader<ChildStdout>, ChildStdin>,
 }
 
 /// How long a program may take to end after its input was closed.
@@ -95,7 +95,7 @@ pub(super) fn start(reach: &Reach, working_dir: &Path) -> Result<Program, String
         tokio::spawn(complaint.clone().listen(stderr));
     }
     let (group, fault) = (child.id(), Fault::default());
-    let lines = AsyncRwTransport::new_client(Heard::new(stdout, fault.clone()), stdin);
+    let lines = AsyncRwTransport::new_client(BoundedReader::new(stdout, fault.clone()), stdin);
     Ok(Program { transport: Pipes { child, lines }, complaint, fault, group })
 }
 

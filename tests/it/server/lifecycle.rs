@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{BaseStateChange, SqlQuery, SqlValue};
 use annals::{ConversationId, Store};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::BaseStateChange;
 use annals::transfer::{ImportOptions, Importer};
 use annals::{ConversationId, Expected, Store};

@@ -47,8 +47,15 @@ pub struct Reader {
 impl Reader {
     /// Continues after `before`, or starts at the beginning if there is no `before`.
     pub fn new(store: &Store, before: Option<&Self>) -> Self {
-        let from = before.map_or(0, |before| before.follower.place());
-        Self { follower: store.follow(Position(from)), read: before.map_or(0, |before| before.read) }
+        let from = before.map_or(Position::START, Self::place);
+        Self { follower: store.follow(from), read: before.map_or(0, |before| before.read) }
+    }
+
+    fn place(&self) -> Position {
+        match self.follower.place() {
+            annals::store::FeedPlace::Log(position) => position,
+            other => panic!("the reader follows the log: {other:?}"),
+        }
     }
 
     /// Starts after `position`.
@@ -87,7 +94,7 @@ impl Reader {
     /// Reads to the end, and compares the events of the conversations whose names begin with `prefix`.
     pub fn all(&mut self, file: &File, limit: usize, prefix: &str) -> Checked {
         let mut stored = Vec::new();
-        let mut last = self.follower.place();
+        let mut last = self.place().0;
         loop {
             let page = self.follower.next_page(limit, Duration::ZERO).map_err(failed("following"))?;
             if page.is_empty() {

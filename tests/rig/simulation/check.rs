@@ -230,7 +230,7 @@ fn compare_transcript(store: &Store, name: &str, seen: &[Seen]) -> Checked {
             (line.sequence.0, line.event_id.as_str()),
             (sequence as u64, event.id.as_str()),
         )?;
-        same("a line", (line.role, line.tool, line.text), event.line())?;
+        same("a line", (line.role.as_str().to_owned(), line.tool, line.text), event.line())?;
     }
     Ok(())
 }
@@ -244,7 +244,7 @@ fn compare_calls(store: &Store, name: &str, seen: &[Seen]) -> Checked {
         call: call.tool_call_id,
         command: call.command,
         path: call.path,
-        outcome: call.outcome,
+        outcome: call.outcome.as_str().to_owned(),
         exit_code: call.exit_code,
         result: call.result_id,
     };
@@ -254,7 +254,7 @@ fn compare_calls(store: &Store, name: &str, seen: &[Seen]) -> Checked {
 fn compare_figures(store: &Store, name: &str, talk: &Talk, seen: &[Seen]) -> Checked {
     let tasks = store.tasks(&id(name)).map_err(failed("the tasks"))?;
     let tasks: Vec<[String; 3]> =
-        tasks.into_iter().map(|task| [task.title, task.notes, task.status]).collect();
+        tasks.into_iter().map(|task| [task.title, task.notes, task.status.as_str().to_owned()]).collect();
     same("the tasks", tasks, fold::tasks(seen))?;
     let stats = talk.state.as_ref().and_then(|state| state.fields.get("stats"));
     let usage = store.usage(Some(&id(name))).map_err(failed("the usage"))?;

@@ -1,6 +1,6 @@
 //! Decides the next call from a random number and from what the model holds, so that a seed decides everything.
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{Append, BaseStateChange, Leaf, PruneRules};
 use annals::{EventId, Expected, NewEvent, Timestamp, Version};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{Append, BaseStateChange, Leaf};
 use annals::{Error, EventId, Expected, NewEvent, Version};
 use serde_json::Value;

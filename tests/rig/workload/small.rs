@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use annals::redact::Finder;
-use annals::state::base::FieldChange;
+use annals::state::FieldChange;
 use annals::store::{
     Append, Backup, BackupFolder, BaseStateChange, Durability, Leaf, Redaction, RestorePoint,
 };

@@ -17,7 +17,7 @@ use crate::store::Maintenance;
 use crate::store::engine::{WhileDoing as _, is_damage};
 use crate::store::options::STATUS_BYTES_MAX;
 use crate::store::table::archive::Payloads;
-use crate::store::table::catalogue::{self, Entry, Told};
+use crate::store::table::catalogue::{self, Entry, OtherSources};
 use crate::store::table::repair::{self, Mending, Repair};
 use crate::store::table::{base_state, log, origin};
 
@@ -87,12 +87,12 @@ pub(in crate::store) fn replay(db: &Connection, stored: &Entry) -> Result<Replay
 }
 
 /// Returns what is known about a conversation's row from other sources than its events.
-pub(in crate::store) fn told(db: &Connection, key: i64, imported: bool) -> Result<Told> {
+pub(in crate::store) fn told(db: &Connection, key: i64, imported: bool) -> Result<OtherSources> {
     let status = match base_state::told_status(db, key)? {
         Some(shown) => Some(status_of_older_version(db, key)?.unwrap_or(shown)),
         None => None,
     };
-    Ok(Told { status, imported })
+    Ok(OtherSources { status, imported })
 }
 
 /// Returns the status in the row if it is longer than the catalogue shows today and is the one in the base state.

@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use super::Verification;
 use super::changes::told;
 use crate::error::Result;
+use crate::ids::ActNumber;
 use crate::store::Store;
 use crate::store::engine::{WhileDoing as _, is_damage};
 use crate::store::options::PAGE_MAX;
@@ -24,21 +25,21 @@ impl Store {
         match seen.bear("the administrative log", problems)? {
             Some(problems) => problems.into_iter().for_each(|what| seen.of_the_file(what)),
             None => {
-                let damage = self.acts_after(0, &mut |_| Ok(true))?;
+                let damage = self.acts_after(ActNumber::START, &mut |_| Ok(true))?;
                 seen.damage(damage);
             }
         }
         Ok(())
     }
 
-    /// Calls `visit` with each act after act number `after` that can be read, in order, until it returns false. Returns
+    /// Calls `visit` with each act after `after` that can be read, in order, until it returns false. Returns
     /// what could not be read, in words.
     ///
     /// # Errors
     /// Any error of `visit`, and any read error, except damage.
     pub(crate) fn acts_after(
         &self,
-        mut after: u64,
+        mut after: ActNumber,
         visit: &mut dyn FnMut(&Act) -> Result<bool>,
     ) -> Result<Vec<String>> {
         let (mut damage, mut limit) = (Vec::new(), PAGE_MAX);
@@ -48,7 +49,7 @@ impl Store {
                 Ok(acts) => {
                     for act in &acts {
                         // A damaged table may have its rows in any order, and any number in them.
-                        if act.number <= after || i64::try_from(act.number).is_err() {
+                        if act.number <= after || i64::try_from(act.number.0).is_err() {
                             damage.push(format!(
                                 "the administrative log cannot be read after act {after}: it is out of order"
                             ));
@@ -87,11 +88,11 @@ impl Store {
     }
 }
 
-/// Returns the number of the act that follows act number `after`.
-fn next(db: &Connection, after: u64) -> Result<Option<u64>> {
+/// Returns the number of the act that follows `after`.
+fn next(db: &Connection, after: ActNumber) -> Result<Option<ActNumber>> {
     let next: Option<i64> = db
         .prepare_cached(NEXT)
-        .and_then(|mut statement| statement.query_row([after.cast_signed()], |row| row.get(0)))
+        .and_then(|mut statement| statement.query_row([after.0.cast_signed()], |row| row.get(0)))
         .doing("reading the administrative log")?;
-    Ok(next.and_then(|number| u64::try_from(number).ok()))
+    Ok(next.and_then(|number| u64::try_from(number).ok()).map(ActNumber))
 }

@@ -15,7 +15,7 @@ const REST: &str = "SELECT first_message, last_timestamp, updated_at FROM conver
 const TIMES: &str = "SELECT timestamp, recorded_at FROM event WHERE conversation = ?1 ORDER BY sequence DESC";
 
 /// What is known of a conversation from other sources than its events.
-pub(in crate::store) struct Told {
+pub(in crate::store) struct OtherSources {
     /// The status in the base state. `None` if it is not known.
     pub status: Option<String>,
     /// True if it was imported. Then its time of creation may come from a file beside the events.
@@ -56,7 +56,7 @@ impl Entry {
         &self,
         db: &Connection,
         replayed: &Self,
-        known: &Told,
+        known: &OtherSources,
     ) -> Result<Option<&'static str>> {
         let rest = |row: &Row<'_>| {
             let first_message = value::is(row, 0, replayed.first_message.as_deref())?;

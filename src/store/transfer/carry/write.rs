@@ -157,7 +157,7 @@ fn note_redactions(
         }
         let detail = serde_json::json!({
             "store": parcel.store,
-            "act": act.number,
+            "act": act.number.0,
             "at": act.at.to_rfc3339(),
             "by": act.actor.user,
         });

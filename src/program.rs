@@ -67,7 +67,8 @@ impl Drop for Group {
 /// Reads all of a pipe and returns its first `bytes_max` bytes. If the pipe fails, returns what was read.
 pub(crate) async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes_max: usize) -> Vec<u8> {
     let Some(mut pipe) = pipe else { return Vec::new() };
-    let (mut kept, mut buffer) = (Vec::new(), [0; 8192]);
+    // On the heap: the futures of callers lie within each other, on one stack.
+    let (mut kept, mut buffer) = (Vec::new(), vec![0; 8192]);
     while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
         let room = bytes_max - kept.len();
         kept.extend_from_slice(&buffer[..count.min(room)]);

@@ -268,18 +268,21 @@ ORDER BY s.name, s.conversation_id;
 --   cache_read_tokens    tokens
 --   cache_write_tokens   tokens
 --   reasoning_tokens     tokens
---   cost                 currency of the price table
+--   cost                 currency of the price table; as the log says; empty: it says none
+--   estimated_cost       currency of the price table; of calls without a cost, by the built-in price table; empty: none
+--   tokens_without_cost  tokens; sent and received, without a cost or an estimate
 --   latency_ms           ms; mean, of the calls that are known one by one
 CREATE TEMP VIEW report_cost_by_model AS
 SELECT model, count(DISTINCT conversation_id) AS conversations, count(response_id) AS calls,
        sum(prompt_tokens) AS prompt_tokens, sum(completion_tokens) AS completion_tokens,
        sum(cache_read_tokens) AS cache_read_tokens, sum(cache_write_tokens) AS cache_write_tokens,
        sum(reasoning_tokens) AS reasoning_tokens, round(sum(cost), 6) AS cost,
+       round(sum(estimated_cost), 6) AS estimated_cost, sum(tokens_without_cost) AS tokens_without_cost,
        round(avg(latency_seconds) * 1000) AS latency_ms
 FROM usage
 WHERE true
 GROUP BY model
-ORDER BY sum(cost) DESC, model;
+ORDER BY coalesce(sum(cost), 0) + coalesce(sum(estimated_cost), 0) DESC, model;
 
 -- What did each day take?
 --   day                  date
@@ -287,11 +290,14 @@ ORDER BY sum(cost) DESC, model;
 --   prompt_tokens        tokens; sent, those read from a cache included
 --   completion_tokens    tokens; received
 --   cache_read_tokens    tokens
---   cost                 currency of the price table
+--   cost                 currency of the price table; as the log says; empty: it says none
+--   estimated_cost       currency of the price table; of calls without a cost, by the built-in price table; empty: none
+--   tokens_without_cost  tokens; sent and received, without a cost or an estimate
 CREATE TEMP VIEW report_cost_by_day AS
 SELECT coalesce(substr(at, 1, 10), 'unknown') AS day, count(DISTINCT conversation_id) AS conversations,
        sum(prompt_tokens) AS prompt_tokens, sum(completion_tokens) AS completion_tokens,
-       sum(cache_read_tokens) AS cache_read_tokens, round(sum(cost), 6) AS cost
+       sum(cache_read_tokens) AS cache_read_tokens, round(sum(cost), 6) AS cost,
+       round(sum(estimated_cost), 6) AS estimated_cost, sum(tokens_without_cost) AS tokens_without_cost
 FROM usage
 WHERE true
 GROUP BY day
@@ -304,16 +310,19 @@ ORDER BY day;
 --   prompt_tokens        tokens; sent, those read from a cache included
 --   completion_tokens    tokens; received
 --   cache_read_tokens    tokens
---   cost                 currency of the price table
+--   cost                 currency of the price table; as the log says; empty: it says none
+--   estimated_cost       currency of the price table; of calls without a cost, by the built-in price table; empty: none
+--   tokens_without_cost  tokens; sent and received, without a cost or an estimate
 CREATE TEMP VIEW report_cost_by_conversation AS
 SELECT u.conversation_id, c.title, group_concat(DISTINCT u.model) AS models,
        sum(u.prompt_tokens) AS prompt_tokens, sum(u.completion_tokens) AS completion_tokens,
-       sum(u.cache_read_tokens) AS cache_read_tokens, round(sum(u.cost), 6) AS cost
+       sum(u.cache_read_tokens) AS cache_read_tokens, round(sum(u.cost), 6) AS cost,
+       round(sum(u.estimated_cost), 6) AS estimated_cost, sum(u.tokens_without_cost) AS tokens_without_cost
 FROM usage AS u
 JOIN conversations AS c ON c.conversation_id = u.conversation_id
 WHERE true
 GROUP BY u.conversation_id
-ORDER BY sum(u.cost) DESC, u.conversation_id;
+ORDER BY coalesce(sum(u.cost), 0) + coalesce(sum(u.estimated_cost), 0) DESC, u.conversation_id;
 
 -- What did the conversations of each tag take?
 --   tag
@@ -321,17 +330,20 @@ ORDER BY sum(u.cost) DESC, u.conversation_id;
 --   conversations        conversations
 --   prompt_tokens        tokens; sent, those read from a cache included
 --   completion_tokens    tokens; received
---   cost                 currency of the price table
+--   cost                 currency of the price table; as the log says; empty: it says none
+--   estimated_cost       currency of the price table; of calls without a cost, by the built-in price table; empty: none
+--   tokens_without_cost  tokens; sent and received, without a cost or an estimate
 CREATE TEMP VIEW report_cost_by_tag AS
 SELECT tag.key AS tag, tag.value AS value, count(DISTINCT u.conversation_id) AS conversations,
        sum(u.prompt_tokens) AS prompt_tokens, sum(u.completion_tokens) AS completion_tokens,
-       round(sum(u.cost), 6) AS cost
+       round(sum(u.cost), 6) AS cost,
+       round(sum(u.estimated_cost), 6) AS estimated_cost, sum(u.tokens_without_cost) AS tokens_without_cost
 FROM usage AS u
 JOIN conversations AS c ON c.conversation_id = u.conversation_id
 JOIN json_each(c.tags) AS tag
 WHERE true
 GROUP BY tag.key, tag.value
-ORDER BY tag.key, sum(u.cost) DESC, tag.value;
+ORDER BY tag.key, coalesce(sum(u.cost), 0) + coalesce(sum(u.estimated_cost), 0) DESC, tag.value;
 
 -- How often was each tool called, and how did that go?
 --   tool
@@ -427,14 +439,17 @@ ORDER BY c.last_timestamp DESC, c.conversation_id;
 --   payload_bytes        bytes
 --   prompt_tokens        tokens; sent, those read from a cache included
 --   completion_tokens    tokens; received
---   cost                 currency of the price table
+--   cost                 currency of the price table; as the log says; empty: it says none
+--   estimated_cost       currency of the price table; of calls without a cost, by the built-in price table; empty: none
+--   tokens_without_cost  tokens; sent and received, without a cost or an estimate
 CREATE TEMP VIEW report_longest AS
 SELECT c.conversation_id, c.title, c.status, c.event_count AS events,
        round((julianday(c.updated_at) - julianday(c.created_at)) * 24, 2) AS hours, c.payload_bytes,
-       u.prompt_tokens, u.completion_tokens, u.cost
+       u.prompt_tokens, u.completion_tokens, u.cost, u.estimated_cost, u.tokens_without_cost
 FROM conversations AS c
 LEFT JOIN (SELECT conversation_id, sum(prompt_tokens) AS prompt_tokens,
-                  sum(completion_tokens) AS completion_tokens, round(sum(cost), 6) AS cost
+                  sum(completion_tokens) AS completion_tokens, round(sum(cost), 6) AS cost,
+                  round(sum(estimated_cost), 6) AS estimated_cost, sum(tokens_without_cost) AS tokens_without_cost
            FROM usage GROUP BY conversation_id) AS u ON u.conversation_id = c.conversation_id
 WHERE true
 ORDER BY c.event_count DESC, c.conversation_id;

@@ -62,8 +62,9 @@ impl OwnProjection for Parcels {
     }
 }
 
+/// Returns options of a store with this projection.
 pub fn options() -> Options {
-    Options { own_projections: OwnProjections::default().with(Parcels), ..Options::default() }
+    Options::default().own_projections(OwnProjections::default().with(Parcels))
 }
 
 /// Sends three parcels, two of them with the same number. Returns what a person should read.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Expected, Result};
 use crate::event::{Event, Given, NewEvent, TaskItem, TaskStatus};
 use crate::ids::{ConversationId, EventId, ROOT, Sequence};
-use crate::state::{ExecutionStatus, State, Stats};
+use crate::state::{Bill, ExecutionStatus, State, Stats};
 use crate::store::Store;
 use crate::transfer::{ImportOptions, ImportStatus, Importer};
 use crate::tree::Tree;
@@ -156,7 +156,11 @@ pub struct ConversationMetrics {
     /// Tokens received.
     pub output_tokens: u64,
     /// Cost, in the price table's currency.
+    ///
+    /// It is the sum of the known costs, so it is 0 if none is known; `bill` tells these apart.
     pub total_cost: f64,
+    /// What is known of the cost, and an estimate of the rest.
+    pub bill: Bill,
     /// The number of calls that are recorded one by one.
     pub llm_call_count: u64,
 }
@@ -244,8 +248,9 @@ impl ConversationState {
         match store.base_state(&state.id) {
             Ok(stored) => {
                 let id = state.id.clone();
-                state.stored_stats =
-                    stored.and_then(|stored| stored.document.field("stats").map(Stats::read));
+                state.stored_stats = stored.and_then(|stored| {
+                    stored.document.current_field("stats").map(|stats| Stats::read(stats.raw()))
+                });
                 store.scan(&id, Sequence(0), |stored| {
                     let id = EventId::new(stored.id)?;
                     let given = Given { id: Some(&id), timestamp: None };
@@ -377,6 +382,7 @@ impl ConversationState {
             input_tokens: combined.accumulated_token_usage.prompt_tokens,
             output_tokens: combined.accumulated_token_usage.completion_tokens,
             total_cost: combined.accumulated_cost,
+            bill: stats.bill(),
             llm_call_count: combined.calls() as u64,
         }
     }

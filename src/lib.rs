@@ -94,6 +94,7 @@ pub mod message;
 mod page;
 #[cfg(feature = "agent")]
 pub mod plugin;
+mod price;
 #[cfg(feature = "agent")]
 mod program;
 pub mod redact;
@@ -115,6 +116,8 @@ pub mod stuck;
 pub mod tool;
 pub mod transfer;
 pub mod tree;
+// The store alone reads few files of other parties.
+#[cfg_attr(not(feature = "agent"), allow(dead_code))]
 mod untrusted;
 pub mod view;
 pub mod visualizer;

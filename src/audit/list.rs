@@ -38,7 +38,11 @@ const OUTCOME: Column = column("outcome", "", "ok, error, rejected, pending");
 const EXIT: Column = column("exit_code", "", "of a command; -1 while it ran");
 const WHAT: Column = column("what", "", "the command, the path, or the beginning of the arguments");
 const TITLE: Column = column("title", "", "");
-const COST: Column = column("cost", MONEY, "");
+const COST: Column = column("cost", MONEY, "as the log says; empty: it says none");
+const ESTIMATE: Column =
+    column("estimated_cost", MONEY, "of calls without a cost, by the built-in price table; empty: none");
+const UNPRICED: Column =
+    column("tokens_without_cost", TOKENS, "sent and received, without a cost or an estimate");
 const PROMPT: Column = column("prompt_tokens", TOKENS, "sent, those read from a cache included");
 const COMPLETION: Column = column("completion_tokens", TOKENS, "received");
 const CACHE_READ: Column = column("cache_read_tokens", TOKENS, "");
@@ -310,6 +314,8 @@ pub const REPORTS: &[Report] = &[
             column("cache_write_tokens", TOKENS, ""),
             column("reasoning_tokens", TOKENS, ""),
             COST,
+            ESTIMATE,
+            UNPRICED,
             column("latency_ms", MS, "mean, of the calls that are known one by one"),
         ],
         sql: include_str!("sql/cost-by-model.sql"),
@@ -319,7 +325,16 @@ pub const REPORTS: &[Report] = &[
         question: "What did each day take?",
         note: "The day on which a model call was made. It is unknown where no record has the time.",
         parameters: &[CONVERSATION, MODEL, SINCE, UNTIL],
-        columns: &[column("day", "date", ""), CONVERSATIONS, PROMPT, COMPLETION, CACHE_READ, COST],
+        columns: &[
+            column("day", "date", ""),
+            CONVERSATIONS,
+            PROMPT,
+            COMPLETION,
+            CACHE_READ,
+            COST,
+            ESTIMATE,
+            UNPRICED,
+        ],
         sql: include_str!("sql/cost-by-day.sql"),
     },
     Report {
@@ -327,7 +342,17 @@ pub const REPORTS: &[Report] = &[
         question: "Which conversations took most?",
         note: "",
         parameters: &[MODEL, SINCE, UNTIL, LIMIT],
-        columns: &[ID, TITLE, column("models", "", ""), PROMPT, COMPLETION, CACHE_READ, COST],
+        columns: &[
+            ID,
+            TITLE,
+            column("models", "", ""),
+            PROMPT,
+            COMPLETION,
+            CACHE_READ,
+            COST,
+            ESTIMATE,
+            UNPRICED,
+        ],
         sql: include_str!("sql/cost-by-conversation.sql"),
     },
     Report {
@@ -339,7 +364,16 @@ pub const REPORTS: &[Report] = &[
             SINCE,
             UNTIL,
         ],
-        columns: &[column("tag", "", ""), column("value", "", ""), CONVERSATIONS, PROMPT, COMPLETION, COST],
+        columns: &[
+            column("tag", "", ""),
+            column("value", "", ""),
+            CONVERSATIONS,
+            PROMPT,
+            COMPLETION,
+            COST,
+            ESTIMATE,
+            UNPRICED,
+        ],
         sql: include_str!("sql/cost-by-tag.sql"),
     },
     Report {
@@ -421,6 +455,8 @@ pub const REPORTS: &[Report] = &[
             PROMPT,
             COMPLETION,
             COST,
+            ESTIMATE,
+            UNPRICED,
         ],
         sql: include_str!("sql/longest.sql"),
     },

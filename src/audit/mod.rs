@@ -5,6 +5,7 @@
 //! that other SQL cannot read. The module `json` makes the JSON of the answers. This module uses no tables, only views.
 
 mod document;
+#[cfg(any(feature = "cli", feature = "server"))]
 pub(crate) mod json;
 mod list;
 mod page;

@@ -51,12 +51,22 @@ impl Limits {
 
 /// Prints an answer in the requested form, and warns on standard error if the answer was cut.
 pub(super) fn print(answer: &SqlAnswer, form: &Form, output: &Output) -> Result<()> {
+    print_with(answer, form, output, None)
+}
+
+/// Prints an answer as [`print`]. In a table, an empty cell of the column `unknown` reads "unknown".
+pub(super) fn print_with(
+    answer: &SqlAnswer,
+    form: &Form,
+    output: &Output,
+    unknown: Option<&str>,
+) -> Result<()> {
     if form.csv {
         output.text(&json::csv(answer))?;
     } else if output.json {
         output.value(&json::answer(answer))?;
     } else {
-        print_table(answer, output)?;
+        print_table(answer, output, unknown)?;
     }
     print_truncation(answer, output);
     Ok(())
@@ -84,7 +94,7 @@ fn lacking(answer: &SqlAnswer) -> Option<String> {
     })
 }
 
-fn print_table(answer: &SqlAnswer, output: &Output) -> Result<()> {
+fn print_table(answer: &SqlAnswer, output: &Output, unknown: Option<&str>) -> Result<()> {
     let columns = answer.columns.len();
     let numbers: Vec<usize> = (0..columns)
         .filter(|column| {
@@ -99,7 +109,11 @@ fn print_table(answer: &SqlAnswer, output: &Output) -> Result<()> {
     for values in &answer.rows {
         let cells = values.iter().enumerate().map(|(index, value)| {
             let wide = index + 1 == columns || !output.is_terminal;
-            one_line(&json::plain(value), if wide { 10_000 } else { CELL_WIDTH })
+            let text = match value {
+                SqlValue::Null if unknown == Some(&*answer.columns[index]) => "unknown".to_owned(),
+                value => json::plain(value),
+            };
+            one_line(&text, if wide { 10_000 } else { CELL_WIDTH })
         });
         rows.add_row(row(cells.collect::<Vec<_>>()));
     }

@@ -87,8 +87,14 @@ fn print(left: &Moment<'_>, right: &Moment<'_>, difference: &Difference, output:
         output.line(output.styled(&format!("  - {}", one_line(&field.left.to_string(), room)), "31"))?;
         output.line(output.styled(&format!("  + {}", one_line(&field.right.to_string(), room)), "32"))?;
     }
-    let (sent, received, cost) = difference.spent;
-    output.line(format!("\ntokens sent {sent:+}, received {received:+}; cost {cost:+.4}"))
+    let (sent, received) = difference.tokens;
+    let cost = match (difference.cost, difference.estimated_cost) {
+        (Some(cost), None) => format!("{cost:+.4}"),
+        (Some(cost), Some(estimate)) => format!("{cost:+.4}, ≈ {estimate:+.4} (estimate)"),
+        (None, Some(estimate)) => format!("≈ {estimate:+.4} (estimate)"),
+        (None, None) => "unknown".to_owned(),
+    };
+    output.line(format!("\ntokens sent {sent:+}, received {received:+}; cost {cost}"))
 }
 
 fn event(mark: &Mark) -> String {

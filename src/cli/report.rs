@@ -65,7 +65,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         answer::print_truncation(&found, output);
         return Ok(DONE);
     }
-    answer::print(&found, &command.form, output)?;
+    // An empty cell would look like nothing to pay.
+    answer::print_with(&found, &command.form, output, Some("cost"))?;
     Ok(DONE)
 }
 

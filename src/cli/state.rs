@@ -8,6 +8,7 @@ use super::select::At;
 use super::{DONE, Place};
 use crate::error::Result;
 use crate::replay::Moment;
+use crate::state::Bill;
 
 /// Show the state: status, steps, branch, open actions, tasks, tokens and cost, final response
 #[derive(Debug, Args)]
@@ -59,14 +60,19 @@ fn print(moment: &Moment<'_>, value: &Value, output: &Output) -> Result<()> {
     line("branch", plural(list("active_branch_ids"), "event"))?;
     line("last user message", text("last_user_message_id"))?;
     let combined = &value["stats"]["combined"];
+    let bill = Bill {
+        cost: value["cost"].as_f64(),
+        estimated_cost: value["estimated_cost"].as_f64(),
+        tokens_without_cost: value["tokens_without_cost"].as_u64().unwrap_or(0),
+    };
     let tokens = |name: &str| count(combined["accumulated_token_usage"][name].as_u64().unwrap_or(0));
     line(
         "tokens and cost",
         format!(
-            "{} sent, {} received, {:.4}",
+            "{} sent, {} received, {}",
             tokens("prompt_tokens"),
             tokens("completion_tokens"),
-            combined["accumulated_cost"].as_f64().unwrap_or(0.0)
+            bill.in_words()
         ),
     )?;
     for id in value["unmatched_action_ids"].as_array().into_iter().flatten().filter_map(Value::as_str) {

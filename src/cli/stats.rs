@@ -8,6 +8,7 @@ use super::{DONE, Place};
 use crate::audit::json;
 use crate::error::Result;
 use crate::ids::Timestamp;
+use crate::state::Bill;
 use crate::store::{By, Statistics, Store, UsageTotal};
 
 /// The maximum number of rows that are printed of a table.
@@ -191,6 +192,16 @@ fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
     Ok(DONE)
 }
 
+/// Describes a cost: as the log says it, marked as an estimate, both, or unknown.
+fn cost_in_words(total: &UsageTotal) -> String {
+    let bill = Bill {
+        cost: total.cost,
+        estimated_cost: total.estimated_cost,
+        tokens_without_cost: total.tokens_without_cost.max(0).cast_unsigned(),
+    };
+    bill.in_words()
+}
+
 /// Returns the models' usage as a table.
 pub(super) fn usage_table(usage: &[UsageTotal]) -> Table {
     let mut rows =
@@ -204,7 +215,7 @@ pub(super) fn usage_table(usage: &[UsageTotal]) -> Table {
             tokens(total.completion_tokens),
             tokens(total.cache_read_tokens),
             tokens(total.reasoning_tokens),
-            format!("{:.4}", total.cost),
+            cost_in_words(total),
         ]));
     }
     rows

@@ -288,7 +288,7 @@ impl Doctor<'_> {
     /// Returns the status in the base state.
     fn base_status(&self, chart: &Chart<'_>) -> Result<Option<String>> {
         let state = self.store.base_state(&chart.row.id)?;
-        Ok(state.and_then(|state| state.document.text("execution_status").map(|text| text.into_owned())))
+        Ok(state.and_then(|state| state.document.status()))
     }
 
     /// Returns whether the conversation may be running now: an event was appended a moment ago, and not by an import.

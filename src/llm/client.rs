@@ -22,6 +22,7 @@ use super::setup::Setup;
 use super::tokens::count_tokens;
 use super::{Boxed, Call, CompletionLog, Delta, LlmError, Model, Reply, Request, ToolSchema, worded};
 use crate::event::Message;
+use crate::price::Calls;
 use crate::secret::{Secret, StoredSecret};
 
 /// A model of a provider. A client is cheap to make. All clients of a [`Transport`] share its connections.
@@ -285,7 +286,8 @@ impl Client {
         let id = if parsed.id.is_empty() { new_id("reply-") } else { parsed.id };
         let mut usage = parsed.usage;
         let has_tokens = usage.prompt_tokens > 0 || usage.completion_tokens > 0;
-        let priced = setup.price.as_ref().filter(|_| has_tokens).map(|price| price.of(&usage));
+        let priced =
+            setup.price.as_ref().filter(|_| has_tokens).map(|price| price.of((&usage).into(), Calls::One));
         usage.model = setup.settings.model.to_string();
         usage.context_window = setup.input_tokens_max.unwrap_or(0);
         usage.per_turn_token = usage.prompt_tokens.saturating_add(usage.completion_tokens);

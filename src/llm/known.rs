@@ -1,16 +1,13 @@
 //! Tables of known models: their windows, their abilities and the prices of their tokens.
 //!
-//! The built-in table (`models.json`) is made by `tests/oracle/make_models.py` from the price table of litellm
-//! (MIT licence) and has its format. So a newer table, or the user's own table, can be laid over it.
+//! The built-in table is that of `src/price`. A newer table, or the user's own table, can be laid over it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::event::model::Text;
 use crate::json::{Fault, Raw};
-use crate::state::metrics::TokenUsage;
-
-const BUILT_IN: &str = include_str!("models.json");
+use crate::price::{BUILT_IN, Price, Rates, names};
 
 /// Tables of models, laid one over the other. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -47,30 +44,6 @@ pub struct Known {
     pub provider: Option<String>,
     /// The prices of its tokens.
     pub price: Option<Price>,
-}
-
-/// The prices of a model's tokens, each for one token, in a table's currency.
-#[derive(Debug, Clone, PartialEq, Default)]
-#[non_exhaustive]
-pub struct Price {
-    /// The prices for a short prompt.
-    pub base: Rates,
-    /// A number of tokens, and the prices for a prompt with more tokens than that.
-    pub above: Option<(u64, Rates)>,
-}
-
-/// The price of one token, by its use.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[non_exhaustive]
-pub struct Rates {
-    /// A token that is read.
-    pub input: f64,
-    /// A token that is written.
-    pub output: f64,
-    /// A token that is read from the cache.
-    pub cache_read: f64,
-    /// A token that is written to the cache.
-    pub cache_write: f64,
 }
 
 impl Models {
@@ -123,43 +96,6 @@ impl Models {
     }
 }
 
-/// Returns the names that a model may have in a table, the closest first.
-fn names(model: &str, provider: &str) -> Vec<String> {
-    let model = model.trim().to_lowercase();
-    let whole = model.split(':').next().unwrap_or(&model);
-    let suffix = whole.split_once('/').map_or(whole, |(_, own)| own);
-    let mut own = suffix;
-    for stage in ["prod/", "dev/", "staging/", "test/"] {
-        own = own.strip_prefix(stage).unwrap_or(own);
-    }
-    let last = whole.rsplit('/').next().unwrap_or(whole);
-    let mut names = Vec::new();
-    for name in
-        [whole.to_owned(), suffix.to_owned(), own.to_owned(), format!("{provider}/{own}"), last.to_owned()]
-    {
-        let dotless = name.starts_with("claude-").then(|| name.replace('.', "-"));
-        for name in [Some(name), dotless].into_iter().flatten() {
-            let undated = without_date(&name).map(str::to_owned);
-            names.push(name);
-            names.extend(undated);
-        }
-    }
-    names
-}
-
-/// Returns the name without the date at its end (`-20250929` or `-2025-08-07`). `None` if there is no date.
-fn without_date(name: &str) -> Option<&str> {
-    let digits =
-        |text: &str, count: usize| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (rest, last) = name.rsplit_once(['-', '@'])?;
-    if digits(last, 8) {
-        return Some(rest);
-    }
-    let (rest, month) = rest.rsplit_once('-')?;
-    let (rest, year) = rest.rsplit_once('-')?;
-    (digits(last, 2) && digits(month, 2) && digits(year, 4)).then_some(rest)
-}
-
 impl Known {
     fn read(entry: Raw<'_>) -> Self {
         let entry = entry.to_object();
@@ -168,28 +104,6 @@ impl Known {
             Some("true") => Some(true),
             Some("false") => Some(false),
             _ => None,
-        };
-        let price = |suffix: &str, base: Option<Rates>| {
-            let rate = |name: &str| {
-                let raw = entry.get(&format!("{name}{suffix}"))?;
-                raw.as_f64().or_else(|| raw.as_str()?.parse().ok())
-            };
-            let input = rate("input_cost_per_token").or(base.map(|base| base.input))?;
-            let output = rate("output_cost_per_token").or(base.map(|base| base.output))?;
-            let cache_read = rate("cache_read_input_token_cost").or(base.map(|base| base.cache_read));
-            let cache_write = rate("cache_creation_input_token_cost").or(base.map(|base| base.cache_write));
-            Some(Rates {
-                input,
-                output,
-                cache_read: cache_read.unwrap_or(input),
-                cache_write: cache_write.unwrap_or(input),
-            })
-        };
-        let base = price("", None);
-        let tier = |limit: u64| {
-            let suffix = format!("_above_{}k_tokens", limit / 1000);
-            entry.get(&format!("input_cost_per_token{suffix}"))?;
-            Some((limit, price(&suffix, base)?))
         };
         let endpoints = entry.get("supported_endpoints").filter(|list| list.is_array());
         Self {
@@ -209,8 +123,7 @@ impl Known {
                 .map(str::to_owned)
                 .collect(),
             provider: entry.text("litellm_provider").map(Cow::into_owned),
-            price: base
-                .map(|base| Price { base, above: [200_000, 272_000, 128_000].into_iter().find_map(tier) }),
+            price: Price::read(&entry),
         }
     }
 }
@@ -222,35 +135,15 @@ impl Price {
         let base = Rates { input, output, cache_read: input, cache_write: input };
         Self { base, above: None }
     }
-
-    /// Returns the cost of these tokens. The prompt tokens include the tokens read from a cache or written to a cache.
-    #[must_use]
-    pub fn of(&self, usage: &TokenUsage) -> f64 {
-        let rates = match self.above {
-            Some((limit, rates)) if usage.prompt_tokens > limit => rates,
-            _ => self.base,
-        };
-        let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
-        let plain = usage.prompt_tokens.saturating_sub(cached);
-        // The order of the additions is litellm's, so that the floating-point result is the same.
-        let prompt = plain as f64 * rates.input
-            + usage.cache_read_tokens as f64 * rates.cache_read
-            + usage.cache_write_tokens as f64 * rates.cache_write;
-        prompt + usage.completion_tokens as f64 * rates.output
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::price::{Calls, Tokens};
 
-    fn usage(prompt: u64, completion: u64, read: u64) -> TokenUsage {
-        TokenUsage {
-            prompt_tokens: prompt,
-            completion_tokens: completion,
-            cache_read_tokens: read,
-            ..TokenUsage::default()
-        }
+    fn tokens(prompt: u64, completion: u64, read: u64) -> Tokens {
+        Tokens { prompt, completion, cache_read: read, cache_write: 0 }
     }
 
     #[test]
@@ -279,12 +172,14 @@ mod tests {
     fn costs_are_the_references_to_the_bit() {
         let price = Models::default().find("openai/gpt-4o", "openai").unwrap().price.unwrap();
         for (usage, cost) in
-            [(usage(1200, 11, 0), 0.00311), (usage(1300, 30, 1024), 0.002_270_000_000_000_000_3)]
+            [(tokens(1200, 11, 0), 0.00311), (tokens(1300, 30, 1024), 0.002_270_000_000_000_000_3)]
         {
-            assert_eq!(price.of(&usage).to_bits(), f64::to_bits(cost), "{usage:?}");
+            assert_eq!(price.of(usage, Calls::One).to_bits(), f64::to_bits(cost), "{usage:?}");
         }
         let tiered = Models::default().find("gemini/gemini-2.5-pro", "gemini").unwrap().price.unwrap();
-        assert!(tiered.of(&usage(200_001, 0, 0)) > 1.9 * tiered.of(&usage(200_000, 0, 0)));
+        assert!(
+            tiered.of(tokens(200_001, 0, 0), Calls::One) > 1.9 * tiered.of(tokens(200_000, 0, 0), Calls::One)
+        );
     }
 
     #[test]
@@ -293,7 +188,7 @@ mod tests {
             r#"{"gpt-4o":{"input_cost_per_token":"1e-3","output_cost_per_token":2},"mine":{"max_tokens":9}}"#;
         let models = Models::default().with_table(table).unwrap();
         let price = models.find("openai/gpt-4o", "openai").unwrap().price.unwrap();
-        assert_eq!(price.of(&usage(1, 1, 0)), 2.001);
+        assert_eq!(price.of(tokens(1, 1, 0), Calls::One), 2.001);
         assert_eq!(models.find("hosted_vllm/mine", "hosted_vllm").unwrap().tokens_max, Some(9));
         assert!(Models::default().with_table("{").is_err());
     }

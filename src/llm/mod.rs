@@ -62,13 +62,15 @@ pub use error::LlmError;
 pub use fallback::Fallback;
 pub use http::Transport;
 pub(crate) use http::tls;
-pub use known::{Known, Models, Price, Rates};
+pub use known::{Known, Models};
 pub use plain::{Plain, PlainAnswer, PlainError};
 pub use provider::Protocol;
 pub use scripted::Scripted;
 pub use settings::{ApiMode, AuthType, Headers, Settings, SettingsError};
 pub use setup::INPUT_TOKENS_MIN;
 use tokio_util::sync::CancellationToken;
+
+pub use crate::price::{Price, Rates};
 
 use crate::event::{Json, Message, Text};
 use crate::state::metrics::TokenUsage;

@@ -2,10 +2,11 @@
 
 use super::LlmError;
 use super::feature::Features;
-use super::known::{Known, Models, Price};
+use super::known::{Known, Models};
 use super::media::Which;
 use super::provider::{Protocol, Provider, Route};
 use super::settings::{AuthType, Settings};
+use crate::price::Price;
 
 /// The fewest tokens that a model must be able to read, so that an agent can work with it. Source: the reference's
 /// `llm.py`.

@@ -48,8 +48,12 @@ pub struct Difference {
     pub added: Vec<Mark>,
     /// The fields of the state that differ, by name.
     pub fields: Vec<FieldDifference>,
-    /// Tokens sent, tokens received and cost: the right values minus the left ones.
-    pub spent: (i64, i64, f64),
+    /// Tokens sent and tokens received: the right values minus the left ones.
+    pub tokens: (i64, i64),
+    /// The known cost: the right value minus the left one. `None` if either is unknown.
+    pub cost: Option<f64>,
+    /// The estimated cost, likewise. A side without an estimate counts as 0 if the other one has one.
+    pub estimated_cost: Option<f64>,
 }
 
 impl Difference {
@@ -70,18 +74,28 @@ impl Difference {
         let figure = |state: &Value, name: &str| {
             state["stats"]["combined"]["accumulated_token_usage"][name].as_i64().unwrap_or(0)
         };
-        let cost = |state: &Value| state["stats"]["combined"]["accumulated_cost"].as_f64().unwrap_or(0.0);
+        let costs = |name: &str| (states_left[name].as_f64(), states_right[name].as_f64());
+        let cost = match costs("cost") {
+            (Some(left), Some(right)) => Some(right - left),
+            // Nothing was spent on this side yet.
+            (None, Some(right)) if has_no_tokens(&states_left) => Some(right),
+            (Some(left), None) if has_no_tokens(&states_right) => Some(-left),
+            (None, None) if has_no_tokens(&states_left) && has_no_tokens(&states_right) => Some(0.0),
+            _ => None,
+        };
+        let estimated_cost = match costs("estimated_cost") {
+            (None, None) => None,
+            (left, right) => Some(right.unwrap_or(0.0) - left.unwrap_or(0.0)),
+        };
         let more = |name| figure(&states_right, name) - figure(&states_left, name);
         Ok(Self {
             common: common as u64,
             diverges_at: (lefts.get(common).cloned(), rights.get(common).cloned()),
             lost: missing(&lefts, &rights),
             added: missing(&rights, &lefts),
-            spent: (
-                more("prompt_tokens"),
-                more("completion_tokens"),
-                cost(&states_right) - cost(&states_left),
-            ),
+            tokens: (more("prompt_tokens"), more("completion_tokens")),
+            cost,
+            estimated_cost,
             fields: fields(&states_left, &states_right),
         })
     }
@@ -102,15 +116,30 @@ impl Difference {
             "fields": self.fields.iter()
                 .map(|field| json!({"field": field.field, "left": field.left, "right": field.right}))
                 .collect::<Vec<_>>(),
-            "prompt_tokens": self.spent.0,
-            "completion_tokens": self.spent.1,
-            "cost": self.spent.2,
+            "prompt_tokens": self.tokens.0,
+            "completion_tokens": self.tokens.1,
+            "cost": self.cost,
+            "estimated_cost": self.estimated_cost,
         })
     }
 }
 
-/// Fields that identify the moment. They are not part of the state and are not compared.
-const PLACES: [&str; 4] = ["conversation_id", "as_of_sequence", "is_end", "active_branch_ids"];
+/// Returns whether the state's model calls have no tokens. Then an unknown cost is 0.
+fn has_no_tokens(state: &Value) -> bool {
+    let tokens = &state["stats"]["combined"]["accumulated_token_usage"];
+    ["prompt_tokens", "completion_tokens"].iter().all(|name| tokens[name].as_i64().unwrap_or(0) == 0)
+}
+
+/// Fields that identify the moment, and those that have a difference of their own. They are not compared.
+const PLACES: [&str; 7] = [
+    "conversation_id",
+    "as_of_sequence",
+    "is_end",
+    "active_branch_ids",
+    "cost",
+    "estimated_cost",
+    "tokens_without_cost",
+];
 
 fn fields(left: &Value, right: &Value) -> Vec<FieldDifference> {
     let names = left.as_object().into_iter().flat_map(|fields| fields.keys());

@@ -6,6 +6,7 @@
 
 pub(crate) mod at;
 pub(crate) mod diff;
+#[cfg(any(feature = "cli", feature = "server"))]
 pub(crate) mod json;
 pub(crate) mod recording;
 pub(crate) mod state;

@@ -9,7 +9,6 @@ use super::{Point, read};
 use crate::error::Result;
 use crate::event::{Event, inert};
 use crate::ids::{ConversationId, Sequence, Timestamp};
-use crate::json::{Object, Raw};
 use crate::state::{ExecutionStatus, Ledger, Spent, State, Stats, Usage};
 use crate::store::Store;
 use crate::tree::Tree;
@@ -111,10 +110,10 @@ impl<'s> Recording<'s> {
         let events = store.conversation(id)?.event_count;
         let length = end.length(events);
         let base = store.base_state(id)?;
-        let base = base.as_ref().map(|state| Object::of(state.document.as_str()));
-        let stats = base.as_ref().and_then(|base| base.get("stats")).map(Stats::read);
+        let document = base.as_ref().map(|state| &state.document);
+        let stats = document.and_then(|document| document.field("stats")).map(Stats::read);
         let ledger = stats.map_or_else(Ledger::new, Ledger::knowing);
-        let status = base.as_ref().and_then(|base| base.get("execution_status")).and_then(Raw::as_str);
+        let status = document.and_then(|document| document.status());
         let end = End { status: status.and_then(|status| status.parse().ok()), total: ledger.all() };
         Ok(Self {
             store,

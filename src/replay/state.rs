@@ -9,8 +9,8 @@ use super::Moment;
 use crate::error::Result;
 use crate::event::{Event, Text};
 use crate::ids::Sequence;
-use crate::json::{Object, Raw};
-use crate::state::{ExecutionStatus, Metrics, State, Stats, TokenUsage};
+use crate::json::Raw;
+use crate::state::{Bill, ExecutionStatus, Metrics, State, Stats, TokenUsage};
 use crate::store::FieldAt;
 use crate::stuck::{self, Thresholds, WINDOW};
 
@@ -109,9 +109,9 @@ impl Moment<'_> {
         let mut fields = Vec::new();
         if self.is_end() {
             if let Some(state) = self.store.base_state(self.id())? {
-                let document = Object::of(state.document.as_str());
-                let known =
-                    |name: &'static str| document.get(name).map(|value| (name, value.text().to_owned()));
+                let known = |name: &'static str| {
+                    state.document.current_field(name).map(|value| (name, value.text().to_owned()))
+                };
                 fields.extend(FIELDS.into_iter().filter_map(known));
             }
         } else if let Some(last) = self.length().checked_sub(1) {
@@ -128,7 +128,7 @@ impl Moment<'_> {
     /// Returns the costs of the model calls that gave these replies, if the present base state lists the calls singly.
     fn stats_of(&self, replies: &HashSet<Text>) -> Result<Stats> {
         let Some(state) = self.store.base_state(self.id())? else { return Ok(Stats::default()) };
-        let stats = Object::of(state.document.as_str()).get("stats").map(Stats::read).unwrap_or_default();
+        let stats = state.document.field("stats").map(Stats::read).unwrap_or_default();
         let at_moment = |(usage_id, metrics): (String, Metrics)| (usage_id, metrics_of(&metrics, replies));
         let uses = stats.usage_to_metrics.into_iter().map(at_moment);
         Ok(Stats { usage_to_metrics: uses.filter(|(_, metrics)| metrics.calls() > 0).collect() })
@@ -144,6 +144,7 @@ impl Moment<'_> {
 
     fn value_of(&self, state: &MomentState) -> Value {
         let ids = |state: &State| state.unmatched_actions().ids().map(str::to_owned).collect::<Vec<_>>();
+        let bill = state.stats.bill();
         let tasks = state.branch.task_list().iter().map(
             |task| json!({"title": &*task.title, "notes": &*task.notes, "status": task.status.as_str()}),
         );
@@ -170,6 +171,9 @@ impl Moment<'_> {
             "title": state.title,
             "title_candidate": state.whole.title_candidate(),
             "stats": stats_value(&state.stats),
+            "cost": bill.cost,
+            "estimated_cost": bill.estimated_cost,
+            "tokens_without_cost": bill.tokens_without_cost,
             "task_list": tasks.collect::<Vec<_>>(),
         })
     }
@@ -187,10 +191,12 @@ fn metrics_of(metrics: &Metrics, replies: &HashSet<Text>) -> Metrics {
         ..metrics.clone()
     };
     let is_priced = metrics.costs.len() == metrics.token_usages.len();
-    for (place, usage) in metrics.token_usages.iter().enumerate() {
+    let mut bill = Bill::default();
+    for (place, (usage, its)) in metrics.token_usages.iter().zip(metrics.bills_of_calls()).enumerate() {
         if !replies.contains(usage.response_id.as_str()) {
             continue;
         }
+        bill = bill.plus(its);
         part.accumulated_token_usage.add(usage);
         part.token_usages.push(usage.clone());
         if let Some(cost) = metrics.costs.get(place).filter(|_| is_priced) {
@@ -198,6 +204,7 @@ fn metrics_of(metrics: &Metrics, replies: &HashSet<Text>) -> Metrics {
             part.costs.push(cost.clone());
         }
     }
+    part.stated_bill = Some(bill);
     let latencies = metrics.response_latencies.iter();
     part.response_latencies
         .extend(latencies.filter(|latency| replies.contains(latency.response_id.as_str())).cloned());

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use super::upcast::{CurrentField, current_field, usages};
 use crate::ids::EVENT_ID_BYTES_MAX;
 use crate::json::{self, Fault, Raw};
 
@@ -168,6 +169,25 @@ impl BaseDocument {
     #[must_use]
     pub fn field(&self, field: &str) -> Option<Raw<'_>> {
         Raw::parse(&self.0).ok()?.get(field)
+    }
+
+    /// Returns the value of `field` in the current format, whatever the document's age; see
+    /// `current_field` of `upcast.rs`. `None` if there is no such field.
+    #[must_use]
+    pub fn current_field(&self, field: &str) -> Option<CurrentField<'_>> {
+        current_field(Raw::parse(&self.0).ok()?, field)
+    }
+
+    /// Returns the status, whatever the document's age. `None` if there is none, or if it is no text.
+    #[must_use]
+    pub fn status(&self) -> Option<String> {
+        self.current_field("execution_status")?.raw().as_text().map(Cow::into_owned)
+    }
+
+    /// Returns the metrics by usage id in the stats, whatever the document's age. `None` if there are none.
+    #[must_use]
+    pub fn usages(&self) -> Option<Raw<'_>> {
+        self.field("stats").and_then(usages)
     }
 
     /// Returns the text of `field`. `None` if it is not a string, or is empty.

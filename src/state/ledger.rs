@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 
-use super::metrics::{Metrics, Stats, TokenUsage};
+use super::bill::Bill;
+use super::metrics::{Stats, TokenUsage};
 use crate::event::{Event, Text};
 
 /// Tokens and cost.
@@ -21,8 +22,8 @@ pub struct Usage {
     pub cache_read_tokens: u64,
     /// Tokens spent on reasoning.
     pub reasoning_tokens: u64,
-    /// Cost, in the price table's currency.
-    pub cost: f64,
+    /// What is known of the cost.
+    pub bill: Bill,
 }
 
 /// The cost that is known right after an event.
@@ -55,13 +56,13 @@ struct Call {
 }
 
 impl Usage {
-    /// Returns the sums of `metrics`.
+    /// Returns the sums of all uses.
     #[must_use]
-    pub fn of(metrics: &Metrics) -> Self {
-        Self { cost: metrics.accumulated_cost, ..Self::from(&metrics.accumulated_token_usage) }
+    pub fn of(stats: &Stats) -> Self {
+        Self { bill: stats.bill(), ..Self::from(&stats.combined().accumulated_token_usage) }
     }
 
-    /// Returns the share of the sent tokens that were read from a cache, as [`Metrics::cache_hit_rate`].
+    /// Returns the share of the sent tokens that were read from a cache, as [`super::Metrics::cache_hit_rate`].
     #[must_use]
     pub fn cache_hit_rate(&self) -> Option<f64> {
         super::metrics::hit_rate(self.prompt_tokens, self.cache_read_tokens)
@@ -73,7 +74,7 @@ impl Usage {
             completion_tokens: self.completion_tokens.saturating_add(other.completion_tokens),
             cache_read_tokens: self.cache_read_tokens.saturating_add(other.cache_read_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
-            cost: self.cost + other.cost,
+            bill: self.bill.plus(other.bill),
         }
     }
 }
@@ -85,7 +86,7 @@ impl From<&TokenUsage> for Usage {
             completion_tokens: tokens.completion_tokens,
             cache_read_tokens: tokens.cache_read_tokens,
             reasoning_tokens: tokens.reasoning_tokens,
-            cost: 0.0,
+            bill: Bill::default(),
         }
     }
 }
@@ -102,11 +103,8 @@ impl Ledger {
     pub fn knowing(stats: Stats) -> Self {
         let mut calls = HashMap::new();
         for (_, metrics) in &stats.usage_to_metrics {
-            // Costs do not name a reply. If there is one cost for each call, they have the same order.
-            let is_priced = metrics.costs.len() == metrics.token_usages.len();
-            for (place, tokens) in metrics.token_usages.iter().enumerate() {
-                let cost = metrics.costs.get(place).filter(|_| is_priced).map_or(0.0, |cost| cost.cost);
-                let usage = Usage { cost, ..Usage::from(tokens) };
+            for (tokens, bill) in metrics.token_usages.iter().zip(metrics.bills_of_calls()) {
+                let usage = Usage { bill, ..Usage::from(tokens) };
                 calls.insert(tokens.response_id.clone(), Call { usage, is_counted: false });
             }
         }
@@ -124,7 +122,7 @@ impl Ledger {
             };
             if let Some(stats) = stats.filter(|stats| stats.is_object()) {
                 self.has_explicit_stats = true;
-                self.total = Some(Usage::of(&Stats::read(stats).combined()));
+                self.total = Some(Usage::of(&Stats::read(stats)));
             }
         }
         let reply = event.reply();
@@ -142,7 +140,7 @@ impl Ledger {
     #[must_use]
     pub fn all(&self) -> Option<Usage> {
         let nothing = self.stats.usage_to_metrics.is_empty();
-        if nothing { self.total } else { Some(Usage::of(&self.stats.combined())) }
+        if nothing { self.total } else { Some(Usage::of(&self.stats)) }
     }
 
     /// Returns the call that `reply` answered. Adds it to the total the first time, unless events contain stats.
@@ -181,7 +179,12 @@ mod tests {
     }
 
     fn usage(prompt: u64, completion: u64, cost: f64) -> Usage {
-        Usage { prompt_tokens: prompt, completion_tokens: completion, cost, ..Usage::default() }
+        Usage {
+            prompt_tokens: prompt,
+            completion_tokens: completion,
+            bill: Bill::known(cost),
+            ..Usage::default()
+        }
     }
 
     #[test]

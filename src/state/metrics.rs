@@ -6,6 +6,8 @@
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
+use super::bill::Bill;
+use super::upcast::usages;
 use crate::event::foreign::ForeignUsage;
 use crate::json::Raw;
 
@@ -75,6 +77,8 @@ pub struct Metrics {
     pub response_latencies: Vec<ResponseLatency>,
     /// The tokens of each call that used tokens.
     pub token_usages: Vec<TokenUsage>,
+    /// What the calls cost. `None` if it is computed from the other members; see [`Metrics::bill`].
+    pub(crate) stated_bill: Option<Bill>,
 }
 
 impl Default for Metrics {
@@ -89,6 +93,7 @@ impl Default for Metrics {
             costs: Vec::new(),
             response_latencies: Vec::new(),
             token_usages: Vec::new(),
+            stated_bill: None,
         }
     }
 }
@@ -151,10 +156,11 @@ impl Metrics {
             costs: list("costs").map(Cost::read).collect(),
             response_latencies: list("response_latencies").map(ResponseLatency::read).collect(),
             token_usages: list("token_usages").map(TokenUsage::read).collect(),
+            stated_bill: None,
         }
     }
 
-    /// Adds `other`. The model does not change. The limit changes only if there was none.
+    /// Adds `other`, but not its bill: that of several uses is [`Stats::bill`]. The model does not change. The limit changes only if there was none.
     pub fn merge(&mut self, other: &Self) {
         self.accumulated_cost += other.accumulated_cost;
         self.max_budget_per_task = self.max_budget_per_task.or(other.max_budget_per_task);
@@ -196,6 +202,7 @@ impl Stats {
         let metrics = &mut self.usage_to_metrics[place].1;
         let count = |tokens: i64| tokens.max(0).unsigned_abs();
         metrics.accumulated_cost += usage.cost.unwrap_or(0.0);
+        metrics.stated_bill = Some(metrics.stated_bill.unwrap_or_default().plus(Bill::of_foreign(usage)));
         metrics.accumulated_token_usage.add(&TokenUsage {
             prompt_tokens: count(usage.prompt_tokens),
             completion_tokens: count(usage.completion_tokens),
@@ -207,10 +214,11 @@ impl Stats {
         });
     }
 
-    /// Reads an object with `usage_to_metrics`. Any other value gives empty stats.
+    /// Reads an object with `usage_to_metrics`, or with its name in old base states, `service_to_metrics`. Any other value
+    /// gives empty stats.
     #[must_use]
     pub fn read(raw: Raw<'_>) -> Self {
-        let uses = raw.get("usage_to_metrics").into_iter().flat_map(Raw::members);
+        let uses = usages(raw).into_iter().flat_map(Raw::members);
         let mut stats = Self::default();
         for (usage_id, metrics) in uses {
             // Of two equal keys, the value of the last counts, at the place of the first.

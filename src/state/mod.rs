@@ -4,6 +4,7 @@
 //! object has the status, stats and last user message of the base state. The fold gives them for any earlier time.
 
 pub(crate) mod base;
+pub(crate) mod bill;
 pub(crate) mod fold;
 pub(crate) mod ledger;
 pub(crate) mod metrics;
@@ -14,6 +15,7 @@ pub(crate) mod title;
 pub(crate) mod upcast;
 
 pub use base::{BaseDocument, BaseStateError, DOCUMENT_BYTES_MAX, FieldChange};
+pub use bill::Bill;
 pub use fold::{Confirmation, State};
 pub use ledger::{Ledger, Spent, Usage};
 pub use metrics::{Cost, Metrics, ResponseLatency, Snapshot, Stats, StatsSnapshot, TokenUsage};

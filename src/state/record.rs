@@ -49,6 +49,7 @@ impl Stats {
             costs: metrics.costs[before.0..].to_vec(),
             response_latencies: metrics.response_latencies[before.1..].to_vec(),
             token_usages: metrics.token_usages[before.2..].to_vec(),
+            stated_bill: None,
         };
         Self { usage_to_metrics: vec![(usage_id.clone(), new)] }
     }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::title::is_blank;
+use super::upcast::current_field;
 use crate::event::{Content, Envelope, Event, Given, RejectionSource, Source, inert, kind, transcript};
 use crate::ids::EventId;
 use crate::json::{Object, Raw};
@@ -216,12 +217,11 @@ impl Effect {
 
 /// Returns the status in a state update of `key` to `value`. It is the value itself, or is in a snapshot of all fields.
 pub(super) fn told(key: &str, value: Raw<'_>) -> Option<ExecutionStatus> {
-    let status = match key {
-        "execution_status" | "agent_status" => value,
-        "full_state" => value.get("execution_status")?,
-        _ => return None,
-    };
-    status.as_str()?.parse().ok()
+    match key {
+        "execution_status" | "agent_status" => value.as_str()?.parse().ok(),
+        "full_state" => current_field(value, "execution_status")?.raw().as_str()?.parse().ok(),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

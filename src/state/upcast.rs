@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::base::BaseStateError;
-use crate::json::{self, Draft, Members, Raw};
+use crate::json::{self, Draft, Members, Out, Raw};
 
 /// One change of the base state's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,6 +115,101 @@ pub fn upcast_base_state(document: &str) -> Result<Option<UpcastBaseState>, Base
     Ok(Some(UpcastBaseState { document: state.to_json(), steps }))
 }
 
+/// The present name of the status, and the names that it had. See [`status`].
+const STATUS: &str = "execution_status";
+const AGENT_STATUS: &str = "agent_status";
+const FLAGS: [(&str, &str); 3] = [
+    ("agent_finished", "finished"),
+    ("agent_paused", "paused"),
+    ("agent_waiting_for_confirmation", "waiting_for_confirmation"),
+];
+
+/// The present name of the metrics in the stats, and the name that they had. See [`stats`].
+const USAGES: &str = "usage_to_metrics";
+const SERVICES: &str = "service_to_metrics";
+
+/// The value of a field in the current format. It is the stored text, or a new text if the stored one is old.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CurrentField<'a>(Cow<'a, str>);
+
+impl CurrentField<'_> {
+    /// Returns the value.
+    #[must_use]
+    pub fn raw(&self) -> Raw<'_> {
+        Raw::checked(&self.0)
+    }
+
+    /// Returns the value's JSON text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Returns a field of a base state of any age, in the current format. `None` if there is no such field.
+///
+/// The fields `execution_status` and `stats` are upcast, because everyone reads them. Every other field is returned as
+/// it is stored. A field with a current name is not copied.
+#[must_use]
+pub fn current_field<'a>(document: Raw<'a>, name: &str) -> Option<CurrentField<'a>> {
+    match name {
+        STATUS => current_status(document),
+        "stats" => document.get(name).map(current_stats),
+        _ => document.get(name).map(|value| CurrentField(Cow::Borrowed(value.text()))),
+    }
+}
+
+fn current_status(document: Raw<'_>) -> Option<CurrentField<'_>> {
+    let mut state = Members::default();
+    let mut present = None;
+    let mut is_old = false;
+    for (name, value) in document.members() {
+        if name == STATUS {
+            present = Some(value);
+        } else if is_old_status(&name) {
+            is_old = true;
+            state.set(&name, Draft::Raw(value));
+        }
+    }
+    if !is_old || present.is_some_and(|value| !value.is_null()) {
+        return present.map(|value| CurrentField(Cow::Borrowed(value.text())));
+    }
+    status(&mut state);
+    let mut out = Out::default();
+    state.get(STATUS)?.write(&mut out);
+    Some(CurrentField(Cow::Owned(out.finish())))
+}
+
+/// Returns whether a base state had its status, or a part of it, in a field of this name.
+#[must_use]
+pub fn is_old_status(field: &str) -> bool {
+    field == AGENT_STATUS || FLAGS.iter().any(|(flag, _)| *flag == field)
+}
+
+/// Returns `stats` of any age in the current format. They are not copied if they are in it.
+#[must_use]
+pub fn current_stats(stats: Raw<'_>) -> CurrentField<'_> {
+    if !has_old_stats(stats) {
+        return CurrentField(Cow::Borrowed(stats.text()));
+    }
+    let mut members = Members::of(stats);
+    name_usages(&mut members);
+    CurrentField(Cow::Owned(members.to_json()))
+}
+
+/// Returns whether `stats` have their metrics under the old name only.
+#[must_use]
+pub fn has_old_stats(stats: Raw<'_>) -> bool {
+    let has = |name| stats.get(name).is_some_and(|value| !value.is_null());
+    !has(USAGES) && has(SERVICES)
+}
+
+/// Returns the metrics by usage id in `stats` of any age. Copies nothing.
+#[must_use]
+pub fn usages(stats: Raw<'_>) -> Option<Raw<'_>> {
+    stats.get(if has_old_stats(stats) { SERVICES } else { USAGES })
+}
+
 /// Until 2025-09-18 every kind had its module path in front of it.
 fn class_names(state: &mut Members<'_>) -> bool {
     every_object(state, &mut |object| {
@@ -131,17 +226,12 @@ fn class_names(state: &mut Members<'_>) -> bool {
 
 /// The status was `agent_status` until 2025-11-04. Before 2025-09-15 there were three flags: finished, paused, waiting.
 fn status(state: &mut Members<'_>) -> bool {
-    let flags = [
-        ("agent_finished", "finished"),
-        ("agent_paused", "paused"),
-        ("agent_waiting_for_confirmation", "waiting_for_confirmation"),
-    ];
-    let mut changed = state.rename("agent_status", "execution_status");
-    for (flag, status) in flags {
+    let mut changed = state.rename(AGENT_STATUS, STATUS);
+    for (flag, status) in FLAGS {
         let Some(value) = state.remove(flag) else { continue };
         changed = true;
-        if value.is_true() && !state.has("execution_status") {
-            state.set_text("execution_status", status);
+        if value.is_true() && !state.has(STATUS) {
+            state.set_text(STATUS, status);
         }
     }
     changed
@@ -185,7 +275,11 @@ fn skills(state: &mut Members<'_>) -> bool {
 
 /// Until 2025-10-18 the keys of the metrics were services.
 fn stats(state: &mut Members<'_>) -> bool {
-    state.object("stats").is_some_and(|stats| stats.rename("service_to_metrics", "usage_to_metrics"))
+    state.object("stats").is_some_and(name_usages)
+}
+
+fn name_usages(stats: &mut Members<'_>) -> bool {
+    stats.rename(SERVICES, USAGES)
 }
 
 /// Until 2025-10-18 a model's usage id was called its service id.
@@ -336,6 +430,43 @@ fn every_object_of(value: &mut Draft<'_>, change: &mut impl FnMut(&mut Members<'
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_of_any_age_is_what_the_upgraded_document_has() {
+        for document in [
+            r#"{"agent_status":"finished","stats":{"service_to_metrics":{"agent":{"accumulated_cost":1.50}},"x":1}}"#,
+            r#"{"agent_status":"idle","agent_finished":true,"execution_status":null}"#,
+            r#"{"agent_finished":false,"agent_paused":true}"#,
+            r#"{"agent_finished":false,"agent_paused":false,"stats":null}"#,
+            r#"{"execution_status":"paused","agent_status":"running","agent_finished":true}"#,
+            r#"{"execution_status": "running", "stats": {"usage_to_metrics": {}, "service_to_metrics": {"a": 1}}}"#,
+            r#"{"stats":[1],"execution_status":7}"#,
+            "{}",
+        ] {
+            let upgraded = upcast_base_state(document).unwrap().map(|upcast| upcast.document);
+            let upgraded = Raw::parse(upgraded.as_deref().unwrap_or(document)).unwrap();
+            for name in ["execution_status", "stats"] {
+                let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+                let current = current_field(Raw::parse(document).unwrap(), name);
+                let wanted = upgraded.get(name).filter(|value| !value.is_null() || name == "stats");
+                let current = current.filter(|value| !value.raw().is_null() || name == "stats");
+                let current = current.as_ref().map(|field| value(field.text()));
+                assert_eq!(current, wanted.map(|field| value(field.text())), "{document} {name}");
+            }
+            let stats = Raw::parse(document).unwrap().get("stats");
+            let wanted = upgraded.get("stats").and_then(|stats| stats.get("usage_to_metrics"));
+            assert_eq!(stats.and_then(usages).map(Raw::text), wanted.map(Raw::text), "{document}");
+        }
+    }
+
+    #[test]
+    fn a_current_field_is_not_copied() {
+        let document = r#"{"execution_status": "idle", "stats": {"usage_to_metrics": {}}}"#;
+        for name in ["execution_status", "stats"] {
+            let field = current_field(Raw::parse(document).unwrap(), name).unwrap();
+            assert!(matches!(field.0, Cow::Borrowed(_)), "{name}");
+        }
+    }
 
     fn raised(document: &str) -> (Vec<BaseStep>, String) {
         let raised = upcast_base_state(document).unwrap().unwrap();

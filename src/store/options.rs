@@ -114,6 +114,7 @@ setters!(Options {
     write_log_bytes_max: u64,
     actor: Actor,
     own_kinds: OwnKinds,
+    own_projections: OwnProjections,
 });
 
 impl Default for Options {

@@ -267,6 +267,7 @@ mod tests {
         "audit",
         "maintenance",
         "is_read_only",
+        "is_in_memory",
         "place",
         "catch_up",
         "projections",

@@ -8,6 +8,7 @@ use crate::event::kind;
 use crate::ids::EVENT_ID_BYTES_MAX;
 use crate::json::{Object, Raw};
 use crate::state::BaseDocument;
+use crate::state::upcast::usages;
 use crate::store::{COPY_BYTES_MAX, Problem, STATUS_BYTES_MAX, TAGS_BYTES_MAX};
 
 /// The members of events that projections copy into columns, as a payload has them. Other copied members have a bound
@@ -37,7 +38,7 @@ pub(super) fn of_base_state(path: &str, document: &BaseDocument) -> Vec<Problem>
     for (field, bytes, max, action) in [
         (
             "execution_status",
-            length("execution_status"),
+            document.status().map_or(0, |status| status.len()),
             STATUS_BYTES_MAX,
             "kept in the base state; the catalogue shows idle",
         ),
@@ -58,8 +59,7 @@ pub(super) fn of_base_state(path: &str, document: &BaseDocument) -> Vec<Problem>
             add(format!("its {field} has {bytes} bytes, at most {max} are accepted"), action);
         }
     }
-    let usages = members.get("stats").and_then(|stats| stats.get("usage_to_metrics"));
-    let count = usages.map_or(0, long_texts_of_usages);
+    let count = document.usages().map_or(0, long_texts_of_usages);
     if count > 0 {
         let problem = format!("{count} names in its stats have more than {COPY_BYTES_MAX} bytes");
         add(problem, "kept in the base state; the usage shows their beginnings");
@@ -145,7 +145,7 @@ fn long_texts_of_update(members: &Object<'_>) -> usize {
         Some("full_state") => value.and_then(|value| value.get("stats")),
         _ => None,
     };
-    let usages = stats.and_then(|stats| stats.get("usage_to_metrics"));
+    let usages = stats.and_then(usages);
     let count = |(id, metrics): (Cow<'_, str>, Raw<'_>)| {
         usize::from(id.len() > COPY_BYTES_MAX) + usize::from(is_long(metrics.get("model_name")))
     };

@@ -12,7 +12,8 @@ use crate::event::{
     LLMCompletionLogEvent, SecurityAnalysisEvent, StreamingDeltaEvent, TokenEvent, Unknown,
 };
 use crate::json::{Object, Raw};
-use crate::state::{Stats, Usage};
+use crate::state::upcast::current_field;
+use crate::state::{Bill, Stats, Usage};
 
 /// The most columns of a value that is shown in a remark.
 const VALUE: usize = 100;
@@ -59,7 +60,8 @@ pub(super) fn state_update(event: &ConversationStateUpdateEvent, page: &mut Page
         "execution_status" | "agent_status" => page.line(status(&value.as_str().unwrap_or_default())),
         "stats" => page.line(Line::new(stats(value), Style::PLAIN)),
         "full_state" => {
-            let word = value.get("execution_status").and_then(Raw::as_str).unwrap_or_default();
+            let current = current_field(value, "execution_status");
+            let word = current.as_ref().and_then(|word| word.raw().as_str()).unwrap_or_default();
             let cost = value.get("stats").map_or_else(String::new, |value| format!(", {}", stats(value)));
             page.line(status(&word).with(cost, Style::PLAIN));
         }
@@ -90,9 +92,12 @@ fn status(word: &str) -> Line {
 
 /// Returns the sum of cumulative figures, in short form.
 fn stats(stats: Raw<'_>) -> String {
-    let sum = Usage::of(&Stats::read(stats).combined());
+    let sum = Usage::of(&Stats::read(stats));
+    // Before the first call there is nothing to pay.
+    let is_new = sum == Usage::default();
+    let bill = if is_new { Bill::known(0.0) } else { sum.bill };
     let (input, output) = (abbreviated(sum.prompt_tokens), abbreviated(sum.completion_tokens));
-    format!("↑ {input} ↓ {output} $ {:.4}", sum.cost)
+    format!("↑ {input} ↓ {output} {}", bill.in_words_with(|cost| format!("$ {cost:.4}")))
 }
 
 fn security_analysis(event: &SecurityAnalysisEvent, page: &mut Page) -> Face {

@@ -2,7 +2,7 @@
 
 use super::layout::columns;
 use super::style::{Colour, Line, Style};
-use crate::state::{Spent, Usage};
+use crate::state::{Bill, Spent, Usage};
 
 /// Abbreviates a number as the reference does: `1234` becomes `1.23K`. It has at most two decimals, in thousands,
 /// millions or billions.
@@ -32,7 +32,14 @@ pub(super) fn lines(spent: &Spent, width: Option<usize>) -> Vec<Line> {
         Some(request) => format!("cache hit {} (total {})", rate(request), rate(&total)),
         None => format!("cache hit (total {})", rate(&total)),
     };
-    let cost = if total.cost > 0.0 { format!("{:.4}", total.cost) } else { "0.00".into() };
+    let cost = match total.bill {
+        // The reference's words.
+        Bill { cost: Some(cost), estimated_cost: None, tokens_without_cost: 0 } if cost > 0.0 => {
+            format!("$ (total {cost:.4})")
+        }
+        Bill { cost: Some(_), estimated_cost: None, tokens_without_cost: 0 } => "$ (total 0.00)".to_owned(),
+        bill => format!("cost (total {})", bill.in_words()),
+    };
     let reasons = |usage: &Usage| usage.reasoning_tokens > 0;
     let mut parts =
         vec![(count("↑ input", |usage| usage.prompt_tokens), Colour::Cyan), (cache, Colour::Magenta)];
@@ -40,7 +47,7 @@ pub(super) fn lines(spent: &Spent, width: Option<usize>) -> Vec<Line> {
         parts.push((count("reasoning", |usage| usage.reasoning_tokens), Colour::Yellow));
     }
     parts.push((count("↓ output", |usage| usage.completion_tokens), Colour::Blue));
-    parts.push((format!("$ (total {cost})"), Colour::Green));
+    parts.push((cost, Colour::Green));
     let mut lines = Vec::new();
     let mut line = Line::new("Tokens: ", Style::DIM);
     for (place, (text, colour)) in parts.into_iter().enumerate() {
@@ -73,9 +80,9 @@ mod tests {
             completion_tokens: completion,
             cache_read_tokens: read,
             reasoning_tokens: reasoning,
-            cost: 0.0,
+            bill: Bill::known(0.0),
         };
-        let costing = |cost, usage| Usage { cost, ..usage };
+        let costing = |cost, usage| Usage { bill: Bill::known(cost), ..usage };
         for (total, request, line) in [
             (
                 tokens(0, 0, 0, 0),
@@ -117,9 +124,23 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_cost_is_not_zero() {
+        let unknown = Usage { prompt_tokens: 1, ..Usage::default() };
+        assert!(shown(unknown, None).ends_with("cost (total unknown)"), "{}", shown(unknown, None));
+        let bill = Bill { estimated_cost: Some(0.5), ..Bill::default() };
+        let estimated = shown(Usage { bill, ..unknown }, None);
+        assert!(estimated.ends_with("cost (total ≈ $0.5000 (estimate))"), "{estimated}");
+    }
+
+    #[test]
     fn a_line_is_broken_between_figures() {
         let spent = Spent {
-            total: Some(Usage { prompt_tokens: 1, completion_tokens: 2, ..Usage::default() }),
+            total: Some(Usage {
+                prompt_tokens: 1,
+                completion_tokens: 2,
+                bill: Bill::known(0.0),
+                ..Usage::default()
+            }),
             request: None,
         };
         let rows: Vec<String> = lines(&spent, Some(52)).iter().map(Line::plain).collect();

@@ -241,10 +241,7 @@ fn the_report_of_a_conflict_has_the_events_before_it_and_every_problem() {
     };
     fs::write(&path, format!("{{not json\n{}\n{}\n", user("u1", "hi"), user("u2", "on"))).unwrap();
     let store = Store::in_memory(&without_projector()).unwrap();
-    let options = ImportOptions {
-        format: Some(SourceFormat::Foreign(ForeignFormat::ClaudeCode)),
-        ..ImportOptions::default()
-    };
+    let options = ImportOptions::default().format(SourceFormat::Foreign(ForeignFormat::ClaudeCode));
     let import = || Importer::new(&store, options.clone()).import(&path, &mut |_| ()).unwrap().remove(0);
     let first = import();
     assert_eq!((first.status, first.events, first.problems.len()), (ImportStatus::Partial, 3, 1));
@@ -442,7 +439,7 @@ fn tools_usage_titles_and_rejections_can_be_queried() {
     let db = scratch.foreign();
     let usage = "SELECT usage_id, model, sum(prompt_tokens), sum(completion_tokens), sum(cache_read_tokens), \
          sum(cache_write_tokens), sum(reasoning_tokens), round(sum(cost), 6) FROM usage GROUP BY 1, 2 ORDER BY 1, 2";
-    let row = |id: &str, model: &str, counts: [i64; 5], cost: f64| {
+    let row = |id: &str, model: &str, counts: [i64; 5], cost: Option<f64>| {
         let mut row: Vec<rusqlite::types::Value> = vec![id.to_owned().into(), model.to_owned().into()];
         row.extend(counts.map(Into::into));
         row.push(cost.into());
@@ -452,9 +449,9 @@ fn tools_usage_titles_and_rejections_can_be_queried() {
         rows(&db, usage),
         [
             // Ten replies of 2,104 tokens each. Each is counted once, however many lines it has.
-            row("claude-code", "claude-opus-4-6", [21_040, 305, 20_000, 1000, 0], 0.0125),
-            row("codex", "gpt-5.6-sol", [2500, 120, 1400, 0, 30], 0.0),
-            row("langgraph", "gpt-5.6-sol", [480, 58, 28, 0, 12], 0.0),
+            row("claude-code", "claude-opus-4-6", [21_040, 305, 20_000, 1000, 0], Some(0.0125)),
+            row("codex", "gpt-5.6-sol", [2500, 120, 1400, 0, 30], None),
+            row("langgraph", "gpt-5.6-sol", [480, 58, 28, 0, 12], None),
         ]
     );
     let state = Moment::new(&store, &conversation(THREAD), Point::End).unwrap();

@@ -41,6 +41,7 @@ mod conversation_scenarios;
 #[cfg(feature = "agent")]
 mod conversation_seeds;
 mod conversation_state;
+mod costs;
 mod crash;
 mod crash_privacy;
 mod damaged_rows;

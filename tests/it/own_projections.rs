@@ -6,7 +6,7 @@ use annals::error::OwnProjectionError;
 use annals::store::{
     Append, OwnEvent, OwnFailure, OwnProjection, OwnProjections, OwnRows, OwnScope, Redaction, SqlValue,
 };
-use annals::{Error, EventId, Expected, NewEvent, Options, Store};
+use annals::{Error, EventId, Expected, NewEvent, Store};
 use proptest::prelude::*;
 use rusqlite::types::Value;
 
@@ -79,7 +79,7 @@ fn together(store: &Store, events: Vec<NewEvent>) -> Vec<annals::Result<Vec<anna
     let mut answers = Vec::new();
     for event in events {
         let (sender, receiver) = mpsc::channel();
-        let append = Append { expected: Expected::Any, events: vec![event], base_state: None, leaf: None };
+        let append = Append::new(Expected::Any, vec![event]);
         let keep = Arc::clone(&held);
         let done = move |answer| sender.send(answer).unwrap();
         // As long as the right to lead is held, every append joins the group.
@@ -350,7 +350,7 @@ fn a_statement_of_a_host_reaches_nothing_but_its_own_tables() {
     let before = dump(&scratch.foreign());
     for (number, sql) in refused.iter().enumerate() {
         let own = OwnProjections::default().with(Runs((*sql).to_owned()));
-        let options = Options { own_projections: own, ..quick() };
+        let options = quick().own_projections(own);
         let store = Store::open_with(scratch.database(), &options).unwrap();
         let appended = store.append(&conversation("other"), Expected::Any, &[pause(&format!("e{number}"))]);
         assert!(appended.is_ok(), "{sql}: {appended:?}");
@@ -477,7 +477,7 @@ fn a_restored_backup_and_a_read_only_file_have_the_rows_of_their_log() {
     add(&store, "talk", shipped("a", "DHL", "x"));
     store.backup().to_new_file(scratch.path("copy.db")).unwrap();
     add(&store, "talk", shipped("b", "DHL", "x"));
-    let read_only = Options { read_only: true, ..with(Parcels::default()) };
+    let read_only = with(Parcels::default()).read_only(true);
     let copy = Store::open_with(scratch.path("copy.db"), &read_only).unwrap();
     let count = "SELECT count(*) FROM own_shop_parcels";
     assert_eq!(copy.query_own(NAME, count, &[]).unwrap(), [[SqlValue::Integer(1)]]);

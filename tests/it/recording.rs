@@ -52,8 +52,12 @@ fn every_step_is_the_state_of_that_moment() {
             }
             assert_eq!(step.iteration, state.whole.iteration(), "{name} {place}");
             let known = !state.stats.usage_to_metrics.is_empty();
-            let expected = known.then(|| Usage::of(&state.stats.combined()));
-            let rounded = |usage: Usage| altered!(usage, { cost: (usage.cost * 1e9).round() });
+            let expected = known.then(|| Usage::of(&state.stats));
+            let rounded = |cost: Option<f64>| cost.map(|cost| (cost * 1e9).round());
+            let rounded = |usage: Usage| {
+                let bill = usage.bill;
+                altered!(usage, { bill: altered!(bill, { cost: rounded(bill.cost), estimated_cost: rounded(bill.estimated_cost) }) })
+            };
             assert_eq!(step.spent.total.map(rounded), expected.map(rounded), "{name} {place}");
         }
     }

@@ -650,7 +650,7 @@ fn other_text_between_the_events_of_a_file_is_reported_and_taken_over_with_the_o
         assert_eq!(problem.path, name);
         assert_eq!(problem.action, "left as stored; --accept-changed-files takes it over");
         assert_eq!(exported("refused"), before);
-        let options = ImportOptions { accept_changed_files: true, ..ImportOptions::default() };
+        let options = ImportOptions::default().accept_changed_files(true);
         let accepted = Importer::new(&store, options).import(&path, &mut |_| ()).unwrap().remove(0);
         assert_eq!((accepted.status, accepted.added), (ImportStatus::Updated, 0), "{before:?}");
         assert_eq!(exported("accepted"), after);

@@ -1,8 +1,11 @@
-"""Writes src/llm/models.json: the limits, prices and abilities of models, from the price table in litellm (MIT).
+"""Writes src/price/models.json: the limits, prices and abilities of models, from the price table in litellm (MIT).
 
 Run it with a Python that has litellm. It sends no requests:
 
-    python tests/oracle/make_models.py > src/llm/models.json
+    python tests/oracle/make_models.py > src/price/models.json
+
+The projection of usage stores estimates that were made with this table. So raise the version in
+src/store/derived/projection/usage.rs with every new table; a test there names the table's digest.
 """
 
 import json

@@ -126,6 +126,8 @@ pub fn usage(usage: &UsageTotal) -> Value {
         "cache_write_tokens": usage.cache_write_tokens,
         "reasoning_tokens": usage.reasoning_tokens,
         "cost": usage.cost,
+        "estimated_cost": usage.estimated_cost,
+        "tokens_without_cost": usage.tokens_without_cost,
         "latency_seconds": usage.latency_seconds,
         "calls": usage.calls,
     })

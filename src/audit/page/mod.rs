@@ -182,6 +182,11 @@ fn tiles(html: &mut String, totals: &SqlAnswer, answers: &Answers) {
         })
     };
     let total = |answer: &SqlAnswer, name: &str| figure(answer, sum(answer, name));
+    // A cost that no row has is unknown.
+    let money = |answer: &SqlAnswer, name: &str| {
+        let has = answer.rows.iter().any(|row| cell(answer, row, name) != &SqlValue::Null);
+        if has { total(answer, name) } else { "unknown".to_owned() }
+    };
     let tiles = [
         ("conversations", figure(totals, first(totals, "conversations"))),
         ("events", figure(totals, first(totals, "events"))),
@@ -195,7 +200,9 @@ fn tiles(html: &mut String, totals: &SqlAnswer, answers: &Answers) {
         ("stuck, failed, left lying", rows("stuck")),
         ("tokens sent", total(&answers.models, "prompt_tokens")),
         ("tokens received", total(&answers.models, "completion_tokens")),
-        ("cost", total(&answers.models, "cost")),
+        ("cost", money(&answers.models, "cost")),
+        ("estimated cost, not in the cost", money(&answers.models, "estimated_cost")),
+        ("tokens without a cost", total(&answers.models, "tokens_without_cost")),
     ];
     html.push_str("<div class=\"tiles\">\n");
     for (what, value) in tiles {
@@ -210,6 +217,12 @@ fn figure(answer: &SqlAnswer, value: f64) -> String {
     format!("{bound}{}", number(value))
 }
 
+/// The columns of a chart's series, and the names of the series.
+type Series = (&'static [&'static str], &'static [&'static str]);
+
+/// A cost and an estimate are never added: they are two series.
+const COSTS: Series = (&["cost", "estimated_cost"], &["cost", "estimated cost"]);
+
 fn charts(answers: &Answers) -> String {
     let bars = |answer: &SqlAnswer, label: &str, values: &[&str], most: usize| -> Vec<Bar> {
         let bar = |row: &Vec<SqlValue>| Bar {
@@ -218,17 +231,17 @@ fn charts(answers: &Answers) -> String {
         };
         answer.rows.iter().take(most).map(bar).collect()
     };
-    let days = |answer: &SqlAnswer, title: &str, unit: &str, value: &str| {
-        let (bars, left_out) = by_day(bars(answer, "day", &[value], usize::MAX));
+    let days = |answer: &SqlAnswer, [title, unit]: [&str; 2], (values, series): Series| {
+        let (bars, left_out) = by_day(bars(answer, "day", values, usize::MAX));
         let mut note = note(answer, usize::MAX);
         if left_out > 0 {
             note.push_str(&format!("; without rows that have no date: {}", number(left_out as f64)));
         }
-        standing(&Legend { title, unit, note: &note, series: &[""] }, &bars)
+        standing(&Legend { title, unit, note: &note, series }, &bars)
     };
-    let compared = |answer: &SqlAnswer, [title, unit]: [&str; 2], label: &str, value: &str| {
-        let legend = Legend { title, unit, note: &note(answer, BARS_SHOWN), series: &[""] };
-        lying(&legend, &bars(answer, label, &[value], BARS_SHOWN))
+    let compared = |answer: &SqlAnswer, [title, unit]: [&str; 2], label: &str, (values, series): Series| {
+        let legend = Legend { title, unit, note: &note(answer, BARS_SHOWN), series };
+        lying(&legend, &bars(answer, label, values, BARS_SHOWN))
     };
     let outcomes = Legend {
         title: "Tool calls",
@@ -238,11 +251,11 @@ fn charts(answers: &Answers) -> String {
     };
     let errors = answers.tables.iter().find(|(report, _)| report.name == "errors").map(|(_, answer)| answer);
     [
-        days(&answers.activity, "Events", "for each day with events", "events"),
-        days(&answers.days, "Cost", "for each day with costs, in the currency of the price table", "cost"),
+        days(&answers.activity, ["Events", "for each day with events"], (&["events"], &[""])),
+        days(&answers.days, ["Cost", "for each day with costs, in the currency of the price table"], COSTS),
         lying(&outcomes, &bars(&answers.tools, "tool", &["ok", "errors", "rejected", "pending"], BARS_SHOWN)),
-        compared(&answers.models, ["Cost by model", "currency of the price table"], "model", "cost"),
-        compared(&answers.slow, ["Time by tool", "ms, total of all calls"], "tool", "total_ms"),
+        compared(&answers.models, ["Cost by model", "currency of the price table"], "model", COSTS),
+        compared(&answers.slow, ["Time by tool", "ms, total of all calls"], "tool", (&["total_ms"], &[""])),
         errors.map_or_else(String::new, |errors| {
             let note = note(errors, usize::MAX);
             let legend = Legend { title: "Errors by class", unit: "errors", note: &note, series: &[""] };
@@ -345,7 +358,12 @@ fn table(html: &mut String, report: &Report, answer: &SqlAnswer) {
 /// Returns one cell of a table.
 fn entry(column: &str, value: &SqlValue, is_number: bool) -> String {
     if is_number {
-        let text = if *value == SqlValue::Null { String::new() } else { number(float(value)) };
+        let text = match value {
+            // An empty cell would look like nothing to pay.
+            SqlValue::Null if column == "cost" => "unknown".to_owned(),
+            SqlValue::Null => String::new(),
+            value => number(float(value)),
+        };
         return format!("<td class=\"number\">{text}</td>");
     }
     let text = words(value);

@@ -1,6 +1,7 @@
 SELECT tag.key AS tag, tag.value AS value, count(DISTINCT u.conversation_id) AS conversations,
        sum(u.prompt_tokens) AS prompt_tokens, sum(u.completion_tokens) AS completion_tokens,
-       round(sum(u.cost), 6) AS cost
+       round(sum(u.cost), 6) AS cost,
+       round(sum(u.estimated_cost), 6) AS estimated_cost, sum(u.tokens_without_cost) AS tokens_without_cost
 FROM usage AS u
 JOIN conversations AS c ON c.conversation_id = u.conversation_id
 JOIN json_each(c.tags) AS tag
@@ -9,4 +10,4 @@ WHERE true
   AND u.at >= :since
   AND u.at < :until
 GROUP BY tag.key, tag.value
-ORDER BY tag.key, sum(u.cost) DESC, tag.value
+ORDER BY tag.key, coalesce(sum(u.cost), 0) + coalesce(sum(u.estimated_cost), 0) DESC, tag.value

@@ -373,7 +373,7 @@ impl<'s> Player<'s> {
                 let (input, output) =
                     (abbreviated(total.prompt_tokens), abbreviated(total.completion_tokens));
                 facts.push(format!("↑{input} ↓{output}"));
-                facts.push(format!("${:.4}", total.cost));
+                facts.push(total.bill.in_words());
             }
             facts.push(self.settings.speed.to_string());
             if !self.filter.text.is_empty() {

@@ -97,7 +97,9 @@ pub(super) fn value(step: &Step, options: &Options) -> Value {
             "completion_tokens": usage.completion_tokens,
             "cache_read_tokens": usage.cache_read_tokens,
             "reasoning_tokens": usage.reasoning_tokens,
-            "cost": usage.cost,
+            "cost": usage.bill.cost,
+            "estimated_cost": usage.bill.estimated_cost,
+            "tokens_without_cost": usage.bill.tokens_without_cost,
         })
     };
     json!({

@@ -12,7 +12,7 @@ use crate::cli::{DONE, FAILED, REFUSED};
 use crate::conversation::{AnyConversation, ConversationError};
 use crate::llm::LlmError;
 use crate::remote::RemoteError;
-use crate::state::{ExecutionStatus, Metrics};
+use crate::state::{Bill, ExecutionStatus, Stats};
 
 /// How often the status line is redrawn.
 const TICK: Duration = Duration::from_millis(120);
@@ -39,7 +39,7 @@ pub(super) async fn drive(
     output: &Output,
     mut consented: bool,
 ) -> Result<u8, Trouble> {
-    let (begun, before) = (Instant::now(), conversation.stats().await?.combined());
+    let (begun, before) = (Instant::now(), conversation.stats().await?);
     let is_asked = consent::can_ask(output);
     let outcome = loop {
         let waits = conversation.status() == ExecutionStatus::WaitingForConfirmation;
@@ -71,19 +71,22 @@ pub(super) async fn drive(
         Err(error) => return Err(error.into()),
     };
     closed?;
-    let after = conversation.stats().await?.combined();
+    let stats = conversation.stats().await?;
+    let (after, bill) = (stats.combined(), stats.bill());
     if output.json {
         let usage = &after.accumulated_token_usage;
         output.value(&json!({
             "conversation": conversation.id().as_str(),
             "status": status.as_str(),
             "events": conversation.snapshot().event_count,
-            "cost": after.accumulated_cost,
+            "cost": bill.cost,
+            "estimated_cost": bill.estimated_cost,
+            "tokens_without_cost": bill.tokens_without_cost,
             "prompt_tokens": usage.prompt_tokens,
             "completion_tokens": usage.completion_tokens,
         }))?;
     } else {
-        print_summary(way, conversation, screen, status, (&before, &after), begun.elapsed());
+        print_summary(way, conversation, screen, status, (&before, &stats), begun.elapsed());
     }
     Ok(match status {
         ExecutionStatus::Finished => DONE,
@@ -151,15 +154,22 @@ fn print_summary(
     conversation: &AnyConversation,
     screen: &Screen,
     status: ExecutionStatus,
-    (before, after): (&Metrics, &Metrics),
+    (before, after): (&Stats, &Stats),
     took: Duration,
 ) {
+    let (was, is) = (before.bill(), after.bill());
+    let (before, after) = (before.combined(), after.combined());
     let (old, new) = (&before.accumulated_token_usage, &after.accumulated_token_usage);
     let calls = after.calls().saturating_sub(before.calls()) as u64;
     let tokens = |old: u64, new: u64| count(new.saturating_sub(old));
-    let mut cost = dollars(after.accumulated_cost - before.accumulated_cost);
-    if before.accumulated_cost > 0.0 {
-        cost = format!("{cost}, {} in all", dollars(after.accumulated_cost));
+    // Without a call there is nothing to pay.
+    let new_cost = if calls == 0 { Bill::known(0.0) } else { is.since(was) };
+    let mut cost = new_cost.in_words_with(dollars);
+    if new_cost.cost.is_none() && new_cost.estimated_cost.is_none() {
+        cost = "cost unknown".to_owned();
+    }
+    if was.cost.unwrap_or(0.0) > 0.0 || was.estimated_cost.is_some() {
+        cost = format!("{cost}, {} in all", is.in_words_with(dollars));
     }
     let took = span(i64::try_from(took.as_micros()).unwrap_or(i64::MAX));
     let how = match status {

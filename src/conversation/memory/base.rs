@@ -11,6 +11,7 @@ use crate::json::Raw;
 use crate::secret::document::{self, Form};
 use crate::secret::{Cipher, Registry};
 use crate::state::base::{BaseDocument, FieldChange, quoted};
+use crate::state::upcast::has_old_stats;
 use crate::state::{ExecutionStatus, Metrics, ModelCall, Stats};
 
 /// The values of the fields.
@@ -33,6 +34,8 @@ pub(in crate::conversation) struct Base {
     pub blocked_messages: Vec<(Text, Text)>,
     pub last_user_message: Option<EventId>,
     pub stats: Stats,
+    /// Whether the stored stats have an old name for the metrics.
+    pub has_old_stats: bool,
     pub tags: Vec<(String, String)>,
     pub agent_state: Json,
     pub hook_config: Option<Json>,
@@ -114,6 +117,7 @@ impl Base {
             blocked_messages: Vec::new(),
             last_user_message: None,
             stats: Stats::default(),
+            has_old_stats: false,
             tags: Vec::new(),
             agent_state: Json::empty_object(),
             hook_config: None,
@@ -151,10 +155,7 @@ impl Base {
                 .and_then(|number| u64::try_from(number).ok())
                 .unwrap_or(500),
             stuck_detection: field("stuck_detection").is_none_or(|flag| flag.text() == "true"),
-            status: document
-                .text("execution_status")
-                .and_then(|status| status.parse().ok())
-                .unwrap_or_default(),
+            status: document.status().and_then(|status| status.parse().ok()).unwrap_or_default(),
             policy: field("confirmation_policy").map_or(Ok(Policy::Never), Policy::read)?,
             analyzer: field("security_analyzer").map(Analyzer::read).transpose()?,
             knowledge_skills: texts(field("activated_knowledge_skills")),
@@ -164,6 +165,7 @@ impl Base {
             blocked_messages: pairs(field("blocked_messages")),
             last_user_message: last_user_message.and_then(|id| EventId::new(id).ok()),
             stats: field("stats").map(Stats::read).unwrap_or_default(),
+            has_old_stats: field("stats").is_some_and(has_old_stats),
             tags: pairs(field("tags"))
                 .iter()
                 .map(|(key, value)| (key.to_string(), value.to_string()))
@@ -261,8 +263,12 @@ impl Base {
             }
             Change::Spent(call) => {
                 let new = self.stats.record(&call);
-                let value = serde_json::to_string(&new).ok()?;
-                let field = FieldChange::extend("stats", value).ok()?;
+                // The stored name of old stats cannot be extended, so the whole is written once under the current name.
+                let field = if std::mem::take(&mut self.has_old_stats) {
+                    FieldChange::set("stats", self.stats_json()).ok()?
+                } else {
+                    FieldChange::extend("stats", serde_json::to_string(&new).ok()?).ok()?
+                };
                 let told = serde_json::to_string(&self.stats.snapshot()).ok();
                 Some(Written { field, told: told.and_then(|told| Json::parse(&told).ok()) })
             }
@@ -272,6 +278,7 @@ impl Base {
                     Some(place) => place.1 = *metrics,
                     None => self.stats.usage_to_metrics.push((usage, *metrics)),
                 }
+                self.has_old_stats = false;
                 let field = FieldChange::set("stats", self.stats_json()).ok()?;
                 let told = serde_json::to_string(&self.stats.snapshot()).ok();
                 Some(Written { field, told: told.and_then(|told| Json::parse(&told).ok()) })

@@ -111,7 +111,13 @@ fn value(store: &Store, row: &Conversation) -> Result<Value> {
     value["models"] = json!(models(&usage));
     value["prompt_tokens"] = json!(sum(|total| total.prompt_tokens));
     value["completion_tokens"] = json!(sum(|total| total.completion_tokens));
-    value["cost"] = json!(usage.iter().map(|total| total.cost).sum::<f64>());
+    // An unknown cost is null, and a known one is not mixed with an estimate.
+    let money = |figure: fn(&UsageTotal) -> Option<f64>| {
+        usage.iter().filter_map(figure).reduce(|one, other| one + other)
+    };
+    value["cost"] = json!(money(|total| total.cost));
+    value["estimated_cost"] = json!(money(|total| total.estimated_cost));
+    value["tokens_without_cost"] = json!(sum(|total| total.tokens_without_cost));
     value["is_titled"] = json!(row.is_titled);
     value["copy_of"] = json!(row.foreign_format);
     Ok(value)
@@ -143,7 +149,9 @@ mod tests {
             cache_read_tokens: 0,
             cache_write_tokens: 0,
             reasoning_tokens: 0,
-            cost: 0.0,
+            cost: None,
+            estimated_cost: None,
+            tokens_without_cost: 0,
             latency_seconds: None,
             calls: 0,
         };

@@ -73,7 +73,8 @@ impl Stored {
     }
 
     fn value(&self, name: &str) -> Option<Value> {
-        serde_json::from_str(self.field(name)?.text()).ok()
+        let field = self.document.as_ref()?.current_field(name).filter(|value| !value.raw().is_null())?;
+        serde_json::from_str(field.text()).ok()
     }
 
     fn or(&self, name: &str, default: Value) -> Value {

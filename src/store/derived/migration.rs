@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::store::engine::WhileDoing as _;
 use crate::store::options::Actor;
-use crate::store::table::change;
+use crate::store::table::{base_state, change};
 
 mod migrations {
     refinery::embed_migrations!("migrations");
 }
 
 /// The number of the newest file in `migrations/`.
-const NEWEST_FILE: u32 = 16;
+const NEWEST_FILE: u32 = 17;
 
 /// The schema version that this program writes, in `PRAGMA user_version`. It grows by one with every migration, and
 /// with every projection that makes its tables itself.
@@ -36,6 +36,9 @@ pub const SCHEMA_VERSION: u32 = {
 
 /// The first schema with chains of changes.
 const CHANGES_SCHEMA: u32 = 12;
+
+/// The first schema whose catalogue shows the status of base states from before November 2025.
+const OLD_STATUS_SCHEMA: u32 = 17;
 
 /// Opens an empty database in memory with the current schema. It is used to compare schemas.
 pub(super) fn open_fresh() -> Result<Connection> {
@@ -160,6 +163,9 @@ pub(in crate::store) fn migrate(db: &mut Connection) -> Result<()> {
     schema::make_declared(&transaction, PROJECTIONS)?;
     if (1..CHANGES_SCHEMA).contains(&found) {
         change::seal(&transaction)?;
+    }
+    if (1..OLD_STATUS_SCHEMA).contains(&found) {
+        base_state::show_old_status(&transaction)?;
     }
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION).doing("upgrading the schema")?;
     transaction.commit().doing("upgrading the schema")

@@ -117,7 +117,7 @@ impl OwnEvent<'_> {
 ///     }
 /// }
 ///
-/// let options = Options { own_projections: OwnProjections::default().with(Parcels), ..Options::default() };
+/// let options = Options::default().own_projections(OwnProjections::default().with(Parcels));
 /// let store = Store::in_memory(&options)?;
 /// let shipped = NewEvent::of("shop.shipped", &serde_json::json!({"carrier": "DHL"}))?;
 /// store.append(&ConversationId::new("order-17")?, Expected::Any, &[shipped])?;

@@ -23,8 +23,8 @@ const TOOL_COUNTS: &str = "SELECT t.tool, count(*), sum(t.outcome = 'error'), su
      sum(t.outcome = 'pending') FROM event AS a CROSS JOIN tool_call AS t ON t.position = a.position \
      WHERE a.conversation = ?1 GROUP BY t.tool ORDER BY 2 DESC, 1";
 const USAGE: &str = "SELECT usage_id, model, sum(prompt_tokens), sum(completion_tokens), \
-     sum(cache_read_tokens), sum(cache_write_tokens), sum(reasoning_tokens), sum(cost), sum(latency_seconds), \
-     count(response_id) FROM usage WHERE conversation_id IN \
+     sum(cache_read_tokens), sum(cache_write_tokens), sum(reasoning_tokens), sum(cost), sum(estimated_cost), \
+     sum(tokens_without_cost), sum(latency_seconds), count(response_id) FROM usage WHERE conversation_id IN \
      (SELECT ?1 WHERE ?1 IS NOT NULL UNION ALL SELECT id FROM conversation WHERE ?1 IS NULL) GROUP BY usage_id, model ORDER BY 1, 2";
 const TASKS: &str = "SELECT title, notes, status FROM tasks WHERE conversation_id = ?1 ORDER BY place";
 const STATISTICS: &str = "SELECT count(*), coalesce(sum(event_count), 0), coalesce(sum(payload_bytes), 0), \
@@ -169,8 +169,13 @@ pub struct UsageTotal {
     pub cache_write_tokens: i64,
     /// Tokens spent on reasoning.
     pub reasoning_tokens: i64,
-    /// Cost, in the price table's currency.
-    pub cost: f64,
+    /// Cost, in the price table's currency. `None` if the log does not say any.
+    pub cost: Option<f64>,
+    /// The estimated cost of the calls whose cost the log does not say. `None` if there are none, or if the built-in price
+    /// table does not have the model.
+    pub estimated_cost: Option<f64>,
+    /// Tokens sent and received whose cost is unknown and not estimated.
+    pub tokens_without_cost: i64,
     /// Seconds of waiting, if they are known.
     pub latency_seconds: Option<f64>,
     /// The number of calls that are recorded individually.
@@ -361,8 +366,10 @@ impl Store {
                             cache_write_tokens: row.get(5)?,
                             reasoning_tokens: row.get(6)?,
                             cost: row.get(7)?,
-                            latency_seconds: row.get(8)?,
-                            calls: count(row, 9)?,
+                            estimated_cost: row.get(8)?,
+                            tokens_without_cost: row.get(9)?,
+                            latency_seconds: row.get(10)?,
+                            calls: count(row, 11)?,
                         })
                     })?;
                     rows.collect()

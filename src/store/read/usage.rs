@@ -8,7 +8,7 @@ use crate::store::Store;
 use crate::store::engine::WhileDoing as _;
 use crate::store::table::catalogue;
 
-pub(super) const OF_REPLY: &str = "SELECT usage_id, model, prompt_tokens, completion_tokens, cache_read_tokens, cost, latency \
+pub(super) const OF_REPLY: &str = "SELECT usage_id, model, prompt_tokens, completion_tokens, cache_read_tokens, cost, estimated_cost, latency \
      FROM usage_entry WHERE conversation = ?1 AND response_id = ?2 LIMIT 1";
 
 /// The cost of one reply of a model; see [`Store::usage_of_reply`].
@@ -25,8 +25,10 @@ pub struct ReplyUsage {
     pub completion_tokens: u64,
     /// The tokens in the prompt that came from the provider's cache.
     pub cache_read_tokens: u64,
-    /// The cost in the currency of the price table, usually US dollars.
-    pub cost: f64,
+    /// The cost in the currency of the price table, usually US dollars. `None` if the log does not say it.
+    pub cost: Option<f64>,
+    /// The estimated cost, if `cost` is `None` and the built-in price table has the model.
+    pub estimated_cost: Option<f64>,
     /// The duration in seconds. `None` if it is unknown.
     pub latency: Option<f64>,
 }
@@ -52,7 +54,8 @@ impl Store {
                             completion_tokens: count(row.get(3)?),
                             cache_read_tokens: count(row.get(4)?),
                             cost: row.get(5)?,
-                            latency: row.get(6)?,
+                            estimated_cost: row.get(6)?,
+                            latency: row.get(7)?,
                         })
                     });
                     row.optional()

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence, Timestamp, Version};
 use crate::json::{Object, Raw};
 use crate::state::base::{BaseDocument, BaseStateError, FieldChange, combined};
+use crate::state::upcast::{CurrentField, is_old_status};
 use crate::store::engine::{self, WhileDoing as _};
 use crate::store::options::TAGS_BYTES_MAX;
 
@@ -57,6 +58,9 @@ const NEXT_VALUE: &str = "SELECT rowid, field, sequence, value FROM base_state_c
 const EDIT_VALUE: &str = "UPDATE base_state_change SET value = ?2 WHERE rowid = ?1";
 
 const CHANGING: &str = "changing a base state";
+
+/// The fields that the catalogue or the projections follow.
+const FOLLOWED: [&str; 3] = ["execution_status", "tags", "stats"];
 
 /// The most versions between the stored document and the current one.
 const CHANGES_MAX: i64 = 64;
@@ -96,9 +100,33 @@ pub(super) fn create(db: &Connection, key: i64, document: &BaseDocument) -> Resu
     insert(db, key, document.as_str())?;
     let (leaf, empty) = document.leaf();
     catalogue::set_head(db, key, leaf.as_deref(), empty)?;
-    for field in ["execution_status", "tags", "stats"] {
-        if let Some(value) = document.field(field) {
-            follow(db, key, field, Some(value))?;
+    for field in FOLLOWED {
+        if let Some(value) = document.current_field(field) {
+            follow(db, key, field, Some(value.raw()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows the status of every base state with an old name again, in a file of a schema whose catalogue did not know the
+/// old names. A base state that cannot be read is left to `verify`.
+pub(in crate::store) fn show_old_status(db: &Connection) -> Result<()> {
+    let doing = "reading old base states";
+    let mut statement = db.prepare("SELECT conversation FROM base_state").doing(doing)?;
+    let keys = statement
+        .query_map([], |row| row.get(0))
+        .and_then(Iterator::collect::<rusqlite::Result<Vec<i64>>>)
+        .doing(doing)?;
+    for key in keys {
+        let document = match stored_document(db, key) {
+            Ok(Some(document)) => document,
+            Ok(None) => continue,
+            Err(error) if engine::is_damage(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        let is_old = Raw::checked(document.as_str()).members().any(|(field, _)| is_old_status(&field));
+        if let Some(status) = document.current_field("execution_status").filter(|_| is_old) {
+            catalogue::set_status(db, key, &copied::status(Some(status.raw())))?;
         }
     }
     Ok(())
@@ -258,6 +286,11 @@ fn add_change(
         .and_then(|mut statement| statement.execute(params![entry.key, version, field, value, last, now.0]))
         .doing(CHANGING)?;
     let (target, extends) = change.target();
+    if is_old_status(target) {
+        let document = document_at(db, entry.key, version)?;
+        let status = document.current_field("execution_status");
+        return follow(db, entry.key, "execution_status", status.as_ref().map(CurrentField::raw));
+    }
     if extends && matches!(target, "execution_status" | "tags") {
         // The catalogue shows the whole field and not only the addition.
         let document = document_at(db, entry.key, version)?;

@@ -132,7 +132,7 @@ async fn folders_are_made_and_listed() {
 }
 
 /// Returns the names and contents of the files in a zip.
-fn unpacked(zip: &[u8]) -> String {
+pub(super) fn unpacked(zip: &[u8]) -> String {
     use std::io::Read as _;
     let archive = rawzip::ZipArchive::from_slice(zip).unwrap();
     let mut text = String::new();

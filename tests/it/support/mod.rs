@@ -36,6 +36,7 @@ use rusqlite::types::Value;
 use tempfile::TempDir;
 
 /// Returns a value with other fields. The structs of results cannot be made outside of the crate.
+#[allow(unused_macros, reason = "tests/optional shares this file and does not need it")]
 macro_rules! altered {
     ($value:expr, { $($field:ident: $new:expr),* $(,)? }) => {{
         let mut altered = $value.clone();
@@ -43,6 +44,7 @@ macro_rules! altered {
         altered
     }};
 }
+#[allow(unused_imports, reason = "as above")]
 pub(crate) use altered;
 
 /// What a finding names and says. It can be made, unlike a finding.

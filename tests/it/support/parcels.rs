@@ -93,12 +93,12 @@ impl OwnProjection for Parcels {
 
 /// Options with a projection, without background work and without waits for the disk.
 pub fn with(projection: impl OwnProjection + 'static) -> Options {
-    Options { own_projections: OwnProjections::default().with(projection), ..quick() }
+    quick().own_projections(OwnProjections::default().with(projection))
 }
 
 /// The options of a program that does not know the projection.
 pub fn quick() -> Options {
-    Options { durability: Durability::Normal, ..without_projector() }
+    without_projector().durability(Durability::Normal)
 }
 
 pub fn shipped(id: &str, carrier: &str, note: &str) -> NewEvent {

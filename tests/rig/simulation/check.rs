@@ -259,7 +259,7 @@ fn compare_figures(store: &Store, name: &str, talk: &Talk, seen: &[Seen]) -> Che
     let stats = talk.state.as_ref().and_then(|state| state.fields.get("stats"));
     let usage = store.usage(Some(&id(name))).map_err(failed("the usage"))?;
     let usage: Vec<_> =
-        usage.iter().map(|one| (one.prompt_tokens, one.completion_tokens, one.cost)).collect();
+        usage.iter().map(|one| (one.prompt_tokens, one.completion_tokens, one.cost.unwrap_or(0.0))).collect();
     same("the usage", usage, fold::usage(seen, stats).into_iter().collect())
 }
 

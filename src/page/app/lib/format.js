@@ -11,11 +11,28 @@ export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one
 
 /** Formats an amount in US dollars, the currency of the price table. Small amounts have more digits. */
 export function cost(n) {
-  if (n == null) return '–';
+  if (n == null) return 'unknown';
   if (n === 0) return '$0';
   if (n < 0.01) return `$${n.toPrecision(2)}`;
   return `$${n.toFixed(n < 10 ? 3 : 2)}`;
 }
+
+/**
+ * Formats what is known of a cost: `$1.23`, `≈ $0.10 (estimate)`, both, or `unknown`. A known cost and an estimate are
+ * never added.
+ */
+export function bill({ cost: known, estimated_cost: estimated, tokens_without_cost: rest }) {
+  const parts = [known == null ? null : cost(known), estimated == null ? null : `≈ ${cost(estimated)} (estimate)`].filter(Boolean);
+  if (!parts.length) return 'unknown';
+  return parts.join(' + ') + (rest > 0 ? ' + unknown' : '');
+}
+
+/** Explains a cost. */
+export const billTitle = ({ cost: known, estimated_cost: estimated, tokens_without_cost: rest }) => [
+  known == null ? 'The log does not say a cost' : 'The cost is what the log says',
+  estimated == null ? null : 'the estimate is from the built-in price table, for calls whose cost the log does not say',
+  rest > 0 ? `${count(rest)} tokens have no known cost` : null,
+].filter(Boolean).join('; ');
 
 export function bytes(n) {
   if (n == null) return '–';

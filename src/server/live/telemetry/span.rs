@@ -164,9 +164,12 @@ impl Turn {
             KeyValue::new("gen_ai.usage.input_tokens", count(usage.prompt_tokens)),
             KeyValue::new("gen_ai.usage.output_tokens", count(usage.completion_tokens)),
             KeyValue::new("annals.usage.cache_read_tokens", count(usage.cache_read_tokens)),
-            KeyValue::new("annals.usage.cost", usage.cost),
             KeyValue::new("annals.usage.id", usage.usage_id.clone()),
         ]);
+        // An unknown cost has no attribute.
+        let cost = usage.cost.map(|cost| KeyValue::new("annals.usage.cost", cost));
+        let estimate = usage.estimated_cost.map(|cost| KeyValue::new("annals.usage.estimated_cost", cost));
+        span.attributes.extend(cost.into_iter().chain(estimate));
         span
     }
 

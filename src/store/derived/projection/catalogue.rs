@@ -108,7 +108,7 @@ fn status_of_older_version(db: &Connection, key: i64) -> Result<Option<String>> 
         .flatten();
     let Some(stored) = stored else { return Ok(None) };
     let document = base_state::stored_document(db, key)?;
-    let whole = document.as_ref().and_then(|document| document.text("execution_status"));
+    let whole = document.as_ref().and_then(|document| document.status());
     let is_same = whole.is_some_and(|whole| whole == stored);
     Ok(Some(stored).filter(|_| is_same))
 }

@@ -92,8 +92,8 @@ fn changes_of(db: &Connection, key: i64, version: i64) -> Result<Vec<FieldChange
 pub(in crate::store) fn told_status(db: &Connection, key: i64) -> Result<Option<String>> {
     let document = stored_document(db, key)?;
     Ok(document.and_then(|document| {
-        let status = document.field("execution_status")?;
-        Some(copied::status(Some(status)).into_owned())
+        let status = document.current_field("execution_status")?;
+        Some(copied::status(Some(status.raw())).into_owned())
     }))
 }
 

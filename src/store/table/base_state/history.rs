@@ -2,10 +2,11 @@
 
 use rusqlite::{Connection, params};
 
-use super::{LOAD, document_at, follow, last_head_move, stored_document};
+use super::{FOLLOWED, LOAD, document_at, follow, last_head_move, stored_document};
 use crate::error::Result;
 use crate::event::kind;
 use crate::ids::{Sequence, Timestamp};
+use crate::state::upcast::CurrentField;
 use crate::store::engine::WhileDoing as _;
 use crate::store::table::catalogue;
 use crate::store::table::log;
@@ -53,8 +54,9 @@ pub(in crate::store) fn cut(
     } else {
         db.execute(PUT_BACK, params![key, version, kept.as_str()]).doing(DOING)?;
     }
-    for field in ["execution_status", "tags", "stats"] {
-        follow(db, key, field, kept.field(field))?;
+    for field in FOLLOWED {
+        let value = kept.current_field(field);
+        follow(db, key, field, value.as_ref().map(CurrentField::raw))?;
     }
     Ok(true)
 }

@@ -31,7 +31,9 @@ function brief({ event }) {
     if (event.key === 'stats') {
       const all = Object.values(event.value?.usage_to_metrics ?? {});
       const sum = all.reduce((total, one) => total + (one?.accumulated_cost ?? 0), 0);
-      return `costs so far ${cost(sum)}`;
+      const tokens = all.some((one) => one?.accumulated_token_usage?.prompt_tokens > 0);
+      // The SDK writes 0 where it has no price.
+      return `costs so far ${cost(sum === 0 && tokens ? null : sum)}`;
     }
     const text = value(event.value) ?? '';
     return typeof event.value === 'object' && event.value ? `${words(event.key)} changed` : `${words(event.key)} = ${text.slice(0, 60)}`;

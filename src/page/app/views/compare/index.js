@@ -12,6 +12,14 @@ const signed = (n, format = count) => (n > 0 ? `+${format(n)}` : n < 0 ? `−${f
 
 const text = (value) => (value === null || value === undefined ? '–' : typeof value === 'string' ? value : JSON.stringify(value, null, 1));
 
+const signedCost = (n) => `${n < 0 ? '−' : '+'}${cost(Math.abs(n))}`;
+
+/** Returns the difference of the known costs and of the estimates. */
+function difference({ cost: known, estimated_cost: estimated }) {
+  const parts = [known == null ? null : signedCost(known), estimated == null ? null : `≈ ${signedCost(estimated)} (estimate)`];
+  return parts.filter(Boolean).join(', ') || 'unknown';
+}
+
 function Difference({ value, left, right }) {
   const same = value.lost.length === 0 && value.added.length === 0;
   // The figures above already show the tokens and the cost.
@@ -23,7 +31,7 @@ function Difference({ value, left, right }) {
       <${Figure} label="Only right">${count(value.added.length)}<//>
       <${Figure} label="Tokens in">${signed(value.prompt_tokens)}<//>
       <${Figure} label="Tokens out">${signed(value.completion_tokens)}<//>
-      <${Figure} label="Cost">${value.cost < 0 ? '−' : '+'}${cost(Math.abs(value.cost))}<//>
+      <${Figure} label="Cost">${difference(value)}<//>
     </dl>
     ${same ? html`<p class="empty">Both have the same events.</p>` : html`
       <div class="sides"><${Marks} title="Only on the left" marks=${value.lost} side=${left} tone="removed" />

@@ -1,7 +1,7 @@
 // The head of a conversation: its title, status and figures, and the tabs.
 import { html, useState } from '../../lib/ui.js';
 import { href, setQuery } from '../../lib/router.js';
-import { brief, bytes, cost, count, short } from '../../lib/format.js';
+import { bill, billTitle, brief, bytes, count, short } from '../../lib/format.js';
 import { Status, Ago, Tag } from '../../ui/pieces.js';
 import { Icon } from '../../ui/icon.js';
 import { plain } from '../../ui/text.js';
@@ -36,7 +36,7 @@ export function Head({ context, link, tab, isSideOpen, toggleSide }) {
         ${head.models.length > 0 && html`<span class="nowrap">${head.models.join(', ')}</span>`}
         <span class="nowrap" title=${bytes(head.payload_bytes)}>${count(head.event_count)} events</span>
         <span class="nowrap" title=${`${count(head.prompt_tokens)} in, ${count(head.completion_tokens)} out`}>${short(head.prompt_tokens + head.completion_tokens)} tokens</span>
-        <span class="nowrap">${cost(head.cost)}</span>
+        <span class="nowrap" title=${billTitle(head)}>${head.cost == null && head.estimated_cost == null ? 'cost unknown' : bill(head)}</span>
         <span class="nowrap">last active <${Ago} time=${head.updated_at} /></span>
         ${head.copy_of && html`<span class="tag" title="It cannot be continued here">read-only copy of ${head.copy_of}</span>`}
         ${head.parent && html`<a class="tag" href=${href(['c', head.parent])}>sub-agent of ${brief(head.parent)}</a>`}

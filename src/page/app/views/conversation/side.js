@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from '../../lib/ui.js';
 import { encodedPath, get } from '../../lib/api.js';
 import { useLatest, useThrottled } from '../../lib/load.js';
-import { cost, count, short, words } from '../../lib/format.js';
+import { bill, billTitle, count, short, words } from '../../lib/format.js';
 import { Figure, Problem, Status, Waiting } from '../../ui/pieces.js';
 import { Icon } from '../../ui/icon.js';
 import { Tasks } from '../cards/tasks.js';
@@ -53,7 +53,7 @@ function Facts({ state, context }) {
     <dl class="figures">
       <${Figure} label="Steps">${count(state.iteration)}<//>
       <${Figure} label="Events">${count(state.event_count)}<//>
-      <${Figure} label="Cost">${cost(combined.accumulated_cost ?? 0)}<//>
+      <${Figure} label="Cost" title=${billTitle(state)}>${bill(state)}<//>
       <${Figure} label="Tokens in" title=${count(tokens.prompt_tokens)}>${short(tokens.prompt_tokens ?? 0)}<//>
       <${Figure} label="Tokens out" title=${count(tokens.completion_tokens)}>${short(tokens.completion_tokens ?? 0)}<//>
       <${Figure} label="From cache" title=${count(tokens.cache_read_tokens)}>${short(tokens.cache_read_tokens ?? 0)}<//>

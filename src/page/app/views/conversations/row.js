@@ -1,7 +1,7 @@
 // One conversation in the list.
 import { html, cx } from '../../lib/ui.js';
 import { href } from '../../lib/router.js';
-import { brief, cost, count, short } from '../../lib/format.js';
+import { bill, billTitle, brief, count, short } from '../../lib/format.js';
 import { Status, Ago, Tag } from '../../ui/pieces.js';
 import { plain } from '../../ui/text.js';
 
@@ -32,7 +32,7 @@ export function Row({ one, isSelected, withTag }) {
         <div><dt>Events</dt><dd>${short(one.event_count)}</dd></div>
         <div title=${`${count(one.prompt_tokens)} in, ${count(one.completion_tokens)} out`}>
           <dt>Tokens</dt><dd>${short(one.prompt_tokens + one.completion_tokens)}</dd></div>
-        <div><dt>Cost</dt><dd>${cost(one.cost)}</dd></div>
+        <div title=${billTitle(one)}><dt>Cost</dt><dd>${bill(one)}</dd></div>
       </dl>
       <${Ago} time=${one.updated_at} />
     </article>`;

@@ -53,13 +53,15 @@ function path(x, y, width, base) {
 
 /**
  * `spans` are those of `figures.js`. `measure` names the drawn figure, and `show` formats it. `describe` returns the
- * figures of a span as text, and `all` is the text for the whole time.
+ * figures of a span as text, and `all` is the text for the whole time. `estimate` names a figure that is drawn above the
+ * measure, paler.
  */
-export function Columns({ title, spans, unit, measure, show, describe, all, columns }) {
+export function Columns({ title, spans, unit, measure, estimate, show, describe, all, columns }) {
   const [element, width] = useWidth();
   const [at, setAt] = useState(null);
   const id = useId();
-  const marks = ticks(Math.max(...spans.map((span) => span[measure])));
+  const height = (span) => (span[measure] ?? 0) + (estimate ? span[estimate] ?? 0 : 0);
+  const marks = ticks(Math.max(...spans.map(height)));
   const base = HEIGHT - BOTTOM;
   const y = (value) => base - (value / marks.at(-1) || 0) * (base - TOP);
   const step = (width - LEFT) / spans.length;
@@ -90,6 +92,7 @@ export function Columns({ title, spans, unit, measure, show, describe, all, colu
           ${spans.map((span, index) => html`
             <g key=${span.from} class=${cx('span', at === index && 'at')} onPointerEnter=${() => setAt(index)}>
               <rect class="hit" x=${LEFT + index * step} y="0" width=${step} height=${base} />
+              ${estimate && span[estimate] > 0 && html`<path class="column-estimate" d=${path(LEFT + index * step + (step - bar) / 2, Math.min(y(height(span)), base - 1), bar, base)} />`}
               ${span[measure] > 0 && html`<path class="column-bar" d=${path(LEFT + index * step + (step - bar) / 2, Math.min(y(span[measure]), base - 1), bar, base)} />`}
               ${named(index) && html`<text class="mark" x=${LEFT + (index + .5) * step} y=${HEIGHT - 5} text-anchor="middle">${label(span.from)}</text>`}
             </g>`)}

@@ -11,6 +11,9 @@ export const objects = ({ columns, rows }) =>
 
 const NOTHING = { columns: [], rows: [], truncated: null };
 
+/** Returns the sum of what is known, or null if no row knows it. */
+const known = (rows, name) => rows.reduce((total, row) => (row[name] == null ? total : (total ?? 0) + row[name]), null);
+
 const sum = (rows, name) => rows.reduce((total, row) => total + (row[name] ?? 0), 0);
 
 /** Returns the next day. A report ends before its `until`, but the `until` of the form is included. */
@@ -32,12 +35,16 @@ export async function figures({ since, until, conversation }, signal) {
     days: withTokens(days), events, models: withTokens(models), tools, slow, calls,
     conversations: withTokens(objects(spent)), hasAll: !spent.truncated,
     total: {
-      cost: sum(models, 'cost'), prompt: sum(models, 'prompt_tokens'), completion: sum(models, 'completion_tokens'),
+      cost: known(models, 'cost'), estimated_cost: known(models, 'estimated_cost'),
+      tokens_without_cost: sum(models, 'tokens_without_cost'), prompt: sum(models, 'prompt_tokens'), completion: sum(models, 'completion_tokens'),
       cached: sum(models, 'cache_read_tokens'), requests: sum(models, 'calls'), calls: sum(tools, 'calls'),
       errors: sum(tools, 'errors'), rejected: sum(tools, 'rejected'), events: sum(events, 'events'),
     },
   };
 }
+
+/** Figures that are unknown until a row has them. */
+const UNKNOWN = new Set(['cost', 'estimated_cost']);
 
 const parse = (day) => Date.parse(`${day}T00:00:00Z`);
 const written = (ms) => new Date(ms).toISOString().slice(0, 10);
@@ -68,10 +75,10 @@ export function spans(rows, names, most = 92) {
   // If a clock was wrong once, there would be thousands of months. Then only spans with rows are kept.
   if (days / 28 < 600) for (let ms = start(first); ms <= last; ms = next(ms)) found.push(ms);
   else found.push(...new Set(known.map((row) => start(parse(row.day)))));
-  const spanned = new Map(found.map((ms) => [ms, { from: written(ms), ...Object.fromEntries(names.map((name) => [name, 0])) }]));
+  const spanned = new Map(found.map((ms) => [ms, { from: written(ms), ...Object.fromEntries(names.map((name) => [name, UNKNOWN.has(name) ? null : 0])) }]));
   for (const row of known) {
     const span = spanned.get(start(parse(row.day)));
-    for (const name of names) span[name] += row[name] ?? 0;
+    for (const name of names) if (row[name] != null) span[name] = (span[name] ?? 0) + row[name];
   }
   return { unit, spans: [...spanned.values()], unknown };
 }

@@ -1,6 +1,6 @@
 // The costs of conversations, and the results of the agents' tool calls. `#/numbers?since=&until=&conversation=&by=`
 import { html, useState } from '../../lib/ui.js';
-import { count, short, cost, duration, brief, plural } from '../../lib/format.js';
+import { bill, billTitle, count, short, cost, duration, brief, plural } from '../../lib/format.js';
 import { href, setQuery } from '../../lib/router.js';
 import { useLoad } from '../../lib/load.js';
 import { plain } from '../../ui/text.js';
@@ -38,7 +38,7 @@ function Total({ total, conversations, hasAll }) {
   const share = (part, whole) => (whole > 0 ? ` (${((part / whole) * 100).toFixed(1)}%)` : '');
   return html`
     <dl class="figures totals">
-      <${Figure} label="Cost" title="By the price table, in US dollars">${cost(total.cost)}<//>
+      <${Figure} label="Cost" title=${`In US dollars as a rule. ${billTitle(total)}`}>${bill(total)}<//>
       <${Figure} label="Tokens in" title="Sent to models, including those read from a cache">${short(total.prompt)}<//>
       <${Figure} label="From cache">${short(total.cached)}${share(total.cached, total.prompt)}<//>
       <${Figure} label="Tokens out">${short(total.completion)}<//>
@@ -52,7 +52,8 @@ function Total({ total, conversations, hasAll }) {
 }
 
 const COST_COLUMNS = [
-  { name: 'cost', label: 'Cost', show: cost }, { name: 'prompt_tokens', label: 'Tokens in' },
+  { name: 'cost', label: 'Cost', show: cost }, { name: 'estimated_cost', label: 'Estimate', show: (n) => (n == null ? '–' : `≈ ${cost(n)}`) },
+  { name: 'prompt_tokens', label: 'Tokens in' },
   { name: 'completion_tokens', label: 'Tokens out' }, { name: 'cache_read_tokens', label: 'From cache' },
 ];
 const EVENT_COLUMNS = [
@@ -61,13 +62,13 @@ const EVENT_COLUMNS = [
 
 function Days({ value, measure }) {
   const { label, show } = MEASURES[measure];
-  const spent = spans(value.days, [...COST_COLUMNS.map((one) => one.name), 'tokens']);
+  const spent = spans(value.days, [...COST_COLUMNS.map((one) => one.name), 'tokens', 'tokens_without_cost']);
   const done = spans(value.events, EVENT_COLUMNS.map((one) => one.name));
-  const unknown = spent.unknown && `${show(spent.unknown[measure])} more at unknown times`;
+  const unknown = spent.unknown && `${measure === 'cost' ? bill(spent.unknown) : show(spent.unknown[measure])} more at unknown times`;
   return html`<div class="days">
-    ${spent.spans.length > 0 && html`<${Columns} title=${label} ...${spent} measure=${measure} show=${show} columns=${COST_COLUMNS}
-      all=${[`${show(measure === 'cost' ? value.total.cost : value.total.prompt + value.total.completion)} in all`, unknown].filter(Boolean).join('; ')}
-      describe=${(span) => `${cost(span.cost)}, ${short(span.prompt_tokens)} tokens in, ${short(span.completion_tokens)} out`} />`}
+    ${spent.spans.length > 0 && html`<${Columns} title=${label} ...${spent} measure=${measure} estimate=${measure === 'cost' ? 'estimated_cost' : undefined} show=${show} columns=${COST_COLUMNS}
+      all=${[`${measure === 'cost' ? bill(value.total) : show(value.total.prompt + value.total.completion)} in all`, unknown].filter(Boolean).join('; ')}
+      describe=${(span) => `${bill(span)}, ${short(span.prompt_tokens)} tokens in, ${short(span.completion_tokens)} out`} />`}
     ${done.spans.length > 0 && html`<${Columns} title="Events" ...${done} measure="events" show=${short} columns=${EVENT_COLUMNS}
       all=${`${plural(value.total.events, 'event')} in all`}
       describe=${(span) => `${plural(span.events, 'event')}, ${plural(span.actions, 'tool call')}, ${plural(span.user_messages, 'user message')}`} />`}
@@ -75,26 +76,35 @@ function Days({ value, measure }) {
 }
 
 const TAKEN = [{ label: 'Cost' }, { label: 'Tokens in', isWide: true }, { label: 'Tokens out', isWide: true }, { label: 'From cache', isWide: true }];
-const taken = (row) => [cost(row.cost), short(row.prompt_tokens), short(row.completion_tokens), short(row.cache_read_tokens)];
+const taken = (row) => [bill(row), short(row.prompt_tokens), short(row.completion_tokens), short(row.cache_read_tokens)];
+
+/** The parts of a bar. An estimate is a part of its own. */
+const parts = (row, measure) => (measure === 'cost'
+  ? [{ className: 'part-taken', value: row.cost ?? 0 }, { className: 'part-estimated', value: row.estimated_cost ?? 0 }]
+  : [{ className: 'part-taken', value: row[measure] }]);
+
+const legend = (measure) => (measure === 'cost'
+  ? [{ className: 'part-taken', label: 'as the log says' }, { className: 'part-estimated', label: 'estimate' }] : undefined);
 
 function Models({ rows, measure }) {
-  return html`<${Bars} title=${`${MEASURES[measure].label} by model`} what="Model"
+  return html`<${Bars} title=${`${MEASURES[measure].label} by model`} what="Model" legend=${legend(measure)}
     columns=${[...TAKEN, { label: 'Calls', isWide: true }, { label: 'Mean wait', isWide: true }]}
     rows=${rows.map((row) => ({
-      key: row.model, label: plain(row.model) || 'unknown', parts: [{ className: 'part-taken', value: row[measure] }],
+      key: row.model, label: plain(row.model) || 'unknown', parts: parts(row, measure),
       figures: [...taken(row), count(row.calls), duration(row.latency_ms)],
     }))} />`;
 }
 
 function Conversations({ rows, measure }) {
   const [isLong, setLong] = useState(false);
-  const sorted = rows.toSorted((a, b) => b[measure] - a[measure]);
+  const size = (row) => parts(row, measure).reduce((total, part) => total + part.value, 0);
+  const sorted = rows.toSorted((a, b) => size(b) - size(a));
   const left = sorted.length - SHOWN;
   return html`
-    <${Bars} title=${`${MEASURES[measure].label} by conversation`} what="Conversation" columns=${TAKEN}
+    <${Bars} title=${`${MEASURES[measure].label} by conversation`} what="Conversation" legend=${legend(measure)} columns=${TAKEN}
       rows=${(isLong ? sorted.slice(0, 100) : sorted.slice(0, SHOWN)).map((row) => ({
         key: row.conversation_id, label: plain(row.title) || brief(row.conversation_id), href: href(['c', row.conversation_id]),
-        parts: [{ className: 'part-taken', value: row[measure] }], figures: taken(row),
+        parts: parts(row, measure), figures: taken(row),
       }))} />
     ${left > 0 && html`<p><button class="small" onClick=${() => setLong(!isLong)}>
       ${isLong ? 'Fewer' : `${count(Math.min(left, 100 - SHOWN))} more`}</button>

@@ -109,6 +109,7 @@ pub fn withhold(command: &mut Command) {
 
 /// Returns the value that a server needs in [`TUNABLES`], or `None` if `current` needs no change. If the operator chose
 /// a value for the same setting, it stays.
+#[cfg(any(feature = "cli", test))]
 #[must_use]
 pub fn tuned(current: Option<OsString>) -> Option<OsString> {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {

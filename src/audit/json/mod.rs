@@ -3,5 +3,7 @@
 mod answer;
 mod whole;
 
-pub use answer::{answer, csv, plain, report, report_answer, views};
+#[cfg(feature = "cli")]
+pub use answer::plain;
+pub use answer::{answer, csv, report, report_answer, views};
 pub use whole::{act, conversation, hits, receipt, shares, statistics, usage, verification};

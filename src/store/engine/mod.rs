@@ -1,9 +1,10 @@
 //! The engine (SQLite) itself: its errors, its transactions, its reading connections, the memory that a statement may
-//! use, spans of the work with it, and the URIs of files.
+//! use, the functions that statements of others may call, spans of the work with it, and the URIs of files.
 //!
 //! For all other rooms. It knows no table, and names no other room.
 
 mod error;
+pub(super) mod functions;
 pub(super) mod heap;
 pub(super) mod readers;
 pub(super) mod trace;

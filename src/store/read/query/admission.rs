@@ -12,6 +12,7 @@ use rusqlite::{Batch, Connection};
 use super::views::{VIEWS, view};
 use super::{SQL_BYTES_MAX, SqlLimits, VALUE_BYTES_MAX, run, teach};
 use crate::error::{Error, Result};
+use crate::store::engine::functions::{JSON_TABLES, PURE, is_one};
 use crate::store::engine::heap::{self, Bounds, Why};
 use crate::store::engine::{Stop, WhileDoing as _, stop};
 use crate::store::options::PATIENCE_MAX;
@@ -19,96 +20,19 @@ use crate::store::table::archive;
 
 const DOING: &str = "checking a query";
 
-/// Table-valued functions that split JSON into rows.
-const JSON_TABLES: &[&str] = &["json_each", "json_tree"];
-
-/// The functions that a query may call, operators included. They read only their arguments, and their time is
-/// proportional to the size of the arguments. The list excludes functions that load or name files, allocate
-/// memory freely, or return information about the engine. It also excludes `json_patch`, `json_pretty` and `unhex`,
-/// whose time or memory is proportional to the product of their arguments' sizes.
-const FUNCTIONS: &[&str] = &[
-    "->",
-    "->>",
-    "abs",
-    "avg",
-    "char",
-    "coalesce",
-    "concat",
-    "concat_ws",
-    "count",
-    "cume_dist",
+/// The functions whose results may depend on the moment, which a query may call beside the [`PURE`] ones.
+const OF_THE_MOMENT: &[&str] = &[
     "current_date",
     "current_time",
     "current_timestamp",
     "date",
     "datetime",
-    "dense_rank",
-    "first_value",
-    "format",
-    "glob",
-    "group_concat",
-    "hex",
-    "if",
-    "ifnull",
-    "iif",
-    "instr",
-    "json",
-    "json_array",
-    "json_array_length",
-    "json_each",
-    "json_error_position",
-    "json_extract",
-    "json_group_array",
-    "json_group_object",
-    "json_insert",
-    "json_object",
-    "json_quote",
-    "json_remove",
-    "json_replace",
-    "json_set",
-    "json_tree",
-    "json_type",
-    "json_valid",
     "julianday",
-    "lag",
-    "last_value",
-    "lead",
-    "length",
-    "like",
-    "likelihood",
-    "likely",
-    "lower",
-    "ltrim",
-    "max",
-    "min",
-    "nth_value",
-    "ntile",
-    "nullif",
-    "octet_length",
-    "percent_rank",
-    "printf",
-    "quote",
     "random",
-    "rank",
-    "replace",
-    "round",
-    "row_number",
-    "rtrim",
-    "sign",
     "strftime",
-    "string_agg",
-    "substr",
-    "substring",
-    "sum",
     "time",
     "timediff",
-    "total",
-    "trim",
-    "typeof",
-    "unicode",
     "unixepoch",
-    "unlikely",
-    "upper",
 ];
 
 /// Common table expressions within the views (`confirmations` in V6). The engine gives such a name to the authorizer
@@ -134,7 +58,7 @@ const GROWN: &str = "the statement grows too large once its common table express
 
 /// Returns whether a query may call a function of this name.
 pub(super) fn admits_function(name: &str) -> bool {
-    FUNCTIONS.iter().any(|function| function.eq_ignore_ascii_case(name))
+    is_one(PURE, name) || is_one(OF_THE_MOMENT, name)
 }
 
 /// The two checks (stages) that a statement must pass.
@@ -203,7 +127,7 @@ fn judge(stage: Stage, context: &AuthContext<'_>, modules: &[String]) -> Result<
             Err(format!("a query may not call the function {function_name}()"))
         }
         AuthAction::Read { table_name, column_name } => {
-            let is_json = JSON_TABLES.iter().any(|table| table.eq_ignore_ascii_case(table_name));
+            let is_json = is_one(JSON_TABLES, table_name);
             if view(table_name).is_some() || is_json {
                 return Ok(());
             }
@@ -337,20 +261,27 @@ pub(super) fn confine(db: &Connection, value_bytes_max: usize) -> Result<()> {
 mod tests {
     use super::*;
 
+    /// Every function that a query may call, sorted.
+    fn functions() -> Vec<&'static str> {
+        let mut functions = [PURE, OF_THE_MOMENT].concat();
+        functions.sort_unstable();
+        functions
+    }
+
     #[test]
     fn the_documentation_lists_the_functions() {
         let document = include_str!("../../../../docs/query.md");
         let section = document.split("\n## ").find(|section| section.starts_with("Functions")).unwrap();
         let list = section.split("\n\n").nth(1).unwrap();
         let documented: Vec<&str> = list.split_whitespace().map(|word| word.trim_matches('`')).collect();
-        assert_eq!(documented, FUNCTIONS);
+        assert_eq!(documented, functions());
     }
 
     #[test]
     fn every_function_is_one_of_the_engine() {
         let db = Connection::open_in_memory().unwrap();
         let mut statement = db.prepare("SELECT 1 FROM pragma_function_list WHERE name = ?1").unwrap();
-        let mut missing = FUNCTIONS.to_vec();
+        let mut missing = functions();
         missing.retain(|function| !JSON_TABLES.contains(function) && !statement.exists([function]).unwrap());
         assert_eq!(missing, [""; 0]);
     }

@@ -1,0 +1,87 @@
+//! The engine's functions that statements of others may call.
+
+/// Table-valued functions that split JSON into rows.
+pub(in crate::store) const JSON_TABLES: &[&str] = &["json_each", "json_tree"];
+
+/// Functions, operators included, whose results depend only on their arguments, and whose time is proportional to the size of
+/// the arguments. The list excludes functions that load or name files, allocate memory freely, or return information about the
+/// engine. It also excludes `json_patch`, `json_pretty` and `unhex`, whose time or memory is proportional to the product of
+/// their arguments' sizes.
+pub(in crate::store) const PURE: &[&str] = &[
+    "->",
+    "->>",
+    "abs",
+    "avg",
+    "char",
+    "coalesce",
+    "concat",
+    "concat_ws",
+    "count",
+    "cume_dist",
+    "dense_rank",
+    "first_value",
+    "format",
+    "glob",
+    "group_concat",
+    "hex",
+    "if",
+    "ifnull",
+    "iif",
+    "instr",
+    "json",
+    "json_array",
+    "json_array_length",
+    "json_each",
+    "json_error_position",
+    "json_extract",
+    "json_group_array",
+    "json_group_object",
+    "json_insert",
+    "json_object",
+    "json_quote",
+    "json_remove",
+    "json_replace",
+    "json_set",
+    "json_tree",
+    "json_type",
+    "json_valid",
+    "lag",
+    "last_value",
+    "lead",
+    "length",
+    "like",
+    "likelihood",
+    "likely",
+    "lower",
+    "ltrim",
+    "max",
+    "min",
+    "nth_value",
+    "ntile",
+    "nullif",
+    "octet_length",
+    "percent_rank",
+    "printf",
+    "quote",
+    "rank",
+    "replace",
+    "round",
+    "row_number",
+    "rtrim",
+    "sign",
+    "string_agg",
+    "substr",
+    "substring",
+    "sum",
+    "total",
+    "trim",
+    "typeof",
+    "unicode",
+    "unlikely",
+    "upper",
+];
+
+/// Returns whether `name` is one of these. The engine does not distinguish upper and lower case.
+pub(in crate::store) fn is_one(names: &[&str], name: &str) -> bool {
+    names.iter().any(|other| other.eq_ignore_ascii_case(name))
+}

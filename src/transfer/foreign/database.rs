@@ -6,7 +6,7 @@
 //! A redaction removes the table and the digest from an event, because both may tell what was removed. What stays is the
 //! number of the row and the id of the event. A row that may be the redacted one is left out: its text must not come back.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use super::importer::{self, ForeignImporter, Others, Records, Rows, has};
@@ -73,8 +73,8 @@ type RowPlace = (usize, i64);
 struct Known {
     /// The table, the number and the digest of each.
     rows: HashSet<(String, i64, Digest)>,
-    /// The number and the event of each row whose table and digest a redaction removed.
-    redacted: Vec<(i64, EventId)>,
+    /// The events of the rows whose table and digest a redaction removed, by the number of the row.
+    redacted: HashMap<i64, Vec<EventId>>,
 }
 
 /// Whether a row is one that was redacted here.
@@ -90,11 +90,10 @@ impl Known {
     /// Compares a row with those that were redacted. `is_place` tells whether an id is that of a row of any table at its
     /// place.
     fn redacted(&self, row: &Arriving<'_>, is_place: impl Fn(&EventId) -> bool) -> Redacted {
-        let same: Vec<&EventId> =
-            self.redacted.iter().filter(|(number, _)| *number == row.place).map(|(_, id)| id).collect();
-        if same.contains(&&place_id(row)) {
+        let Some(same) = self.redacted.get(&row.place) else { return Redacted::No };
+        if same.contains(&place_id(row)) {
             Redacted::Yes
-        } else if same.into_iter().all(is_place) {
+        } else if same.iter().all(is_place) {
             Redacted::No
         } else {
             Redacted::Maybe
@@ -234,7 +233,9 @@ impl Session<'_> {
             intake.problems.extend(record.problems);
             let is_unread = record.is_unread;
             let Some(Place { table: Some(table), place, digest, record: json }) = record.place else {
-                known.redacted.extend(record.row.map(|row| (row, record.id)));
+                if let Some(row) = record.row {
+                    known.redacted.entry(row).or_default().push(record.id);
+                }
                 continue;
             };
             if let Some(Record::Json(json)) = json {

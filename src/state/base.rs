@@ -178,13 +178,13 @@ impl BaseDocument {
         current_field(Raw::parse(&self.0).ok()?, field)
     }
 
-    /// Returns the status, whatever the document's age. `None` if there is none, or if it is no text.
+    /// Returns the status, whatever the document's age. `None` without a status, or if the status is not a text.
     #[must_use]
     pub fn status(&self) -> Option<String> {
         self.current_field("execution_status")?.raw().as_text().map(Cow::into_owned)
     }
 
-    /// Returns the metrics by usage id in the stats, whatever the document's age. `None` if there are none.
+    /// Returns the metrics by usage id in the stats, whatever the document's age. `None` without metrics.
     #[must_use]
     pub fn usages(&self) -> Option<Raw<'_>> {
         self.field("stats").and_then(usages)

@@ -15,8 +15,8 @@ use crate::price::{self, Calls, Tokens};
 pub struct Bill {
     /// The cost that the log says, in the price table's currency. `None` if it says none.
     pub cost: Option<f64>,
-    /// The estimated cost of those calls whose cost the log does not say. `None` if there are none, or if the price table
-    /// does not have their models.
+    /// The estimated cost of those calls whose cost the log does not say. `None` if the log says every cost, or if
+    /// the price table does not have the models of the others.
     pub estimated_cost: Option<f64>,
     /// The tokens sent and received whose cost is unknown and not estimated.
     pub tokens_without_cost: u64,

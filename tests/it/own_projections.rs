@@ -1,4 +1,4 @@
-//! Projections of a host's own: tables that change in the transaction of each append, whoever else writes the file.
+//! Projections of a host's own: tables that change in the transaction of each append, also if other programs write the file.
 
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -545,7 +545,7 @@ proptest! {
                     let carrier = ["DHL", "UPS", "refused"][usize::from(carrier)];
                     let events: Vec<NewEvent> =
                         (0..events).map(|event| shipped(&format!("e{number}-{event}"), carrier, "hush")).collect();
-                    // Nobody but the host refuses anything, so that no event is stuck.
+                    // Only the host refuses events, so no event is stuck.
                     let by_host = by_host || carrier == "refused";
                     let done = by(by_host).append(&talks[usize::from(talk)], Expected::Any, &events);
                     prop_assert_eq!(done.is_ok(), carrier != "refused");

@@ -175,7 +175,7 @@ impl OwnProjections {
         self
     }
 
-    /// Returns whether there is none.
+    /// Returns whether it has no projection.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -171,8 +171,8 @@ pub struct UsageTotal {
     pub reasoning_tokens: i64,
     /// Cost, in the price table's currency. `None` if the log does not say any.
     pub cost: Option<f64>,
-    /// The estimated cost of the calls whose cost the log does not say. `None` if there are none, or if the built-in price
-    /// table does not have the model.
+    /// The estimated cost of the calls whose cost the log does not say. `None` if the log says every cost, or if the
+    /// built-in price table does not have the model.
     pub estimated_cost: Option<f64>,
     /// Tokens sent and received whose cost is unknown and not estimated.
     pub tokens_without_cost: i64,

@@ -63,7 +63,7 @@ pub(in crate::store) enum Stepped {
 }
 
 impl Hosted {
-    /// Checks the projections of a host. `None` if there are none.
+    /// Checks the projections of a host. `None` if the host gives no projection.
     ///
     /// # Errors
     /// [`OwnProjectionError::Unusable`] if the name or the statements of one are not allowed.

@@ -2,7 +2,7 @@
 //! removed from them with a conversation.
 //!
 //! Every Annals of this schema follows these rules, also without the code of a projection: what is deleted or redacted
-//! must not stay in a table that nobody else knows. So rows are removed here at once, in the same transaction, and a program
+//! must not stay in a table that only the host's program knows. So rows are removed here at once, in the same transaction, and a program
 //! that has the code makes again what is still to be there.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};

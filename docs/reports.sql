@@ -468,7 +468,7 @@ ORDER BY c.event_count DESC, c.conversation_id;
 --   first_at             time, UTC
 --   last_at              time, UTC
 CREATE TEMP VIEW report_changes AS
-WITH told AS MATERIALIZED (
+WITH change AS MATERIALIZED (
     -- In the order of the log, conversation by conversation: nothing has to be sorted or kept.
     SELECT c.conversation_id, c.title,
            (SELECT json_array(count(*), min(e.recorded_at), max(e.recorded_at), min(e.sequence), max(e.sequence))
@@ -503,7 +503,7 @@ SELECT d.conversation_id, d.title, d.event ->> 0 AS events, d.event ->> 3 AS fir
        (SELECT max(at.value)
         FROM json_each(json_array(d.event ->> 2, d.state ->> 2, d.head ->> 2, d.import ->> 2, d.problem ->> 2)) AS at)
            AS last_at
-FROM told AS d
+FROM change AS d
 WHERE (d.event ->> 0) + (d.state ->> 0) + (d.head ->> 0) + (d.import ->> 0) + (d.problem ->> 0) > 0
 ORDER BY first_at, d.conversation_id;
 

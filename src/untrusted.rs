@@ -159,7 +159,7 @@ fn git_is_harmless(folder: &Path, git: &Path) -> bool {
 /// first of them in this order are returned. Empty if there is no folder.
 ///
 /// At most [`ENTRIES_MAX`] entries are read, and no more than `paths_max` paths are in memory at once. What is left out
-/// is told. `is_wanted` is called only for entries that change the answer.
+/// is counted. `is_wanted` is called only for entries that change the answer.
 #[must_use]
 pub fn first_paths(folder: &Path, paths_max: usize, is_wanted: impl Fn(&Path) -> bool) -> FirstPaths {
     let mut entries_left = ENTRIES_MAX;
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_of_ten_million_names_is_read_to_the_bound_and_the_rest_is_told() {
+    fn a_listing_of_ten_million_names_is_read_to_the_bound_and_the_rest_is_reported() {
         let listed = Cell::new(0);
         let hostile = (0..10_000_000).map(|number: u32| {
             listed.set(listed.get() + 1);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_that_fails_before_its_end_is_told() {
+    fn a_listing_that_fails_before_its_end_is_reported() {
         for (paths_max, expected) in [(10, vec!["a", "b"]), (1, vec!["a"])] {
             let listed = ["b", "a"].into_iter().map(|name| Ok(PathBuf::from(name)));
             let failing = std::iter::repeat_with(|| Err(io::Error::from(io::ErrorKind::TimedOut)));

@@ -591,6 +591,26 @@ fn no_test_is_ignored() {
 }
 
 #[test]
+fn code_and_comments_use_plain_words() {
+    // `docs/architecture.md` and the contributing guide ask for the standard term: reported, received, each caller.
+    let words = ["told", "hear", "hears", "heard", "knock", "whoever", "nobody"];
+    // Names of other programs and of columns: the last are part of the interface.
+    let names = ["told_by"];
+    let is_of_a_word = |character: char| character.is_alphanumeric() || character == '_';
+    let mut found = Vec::new();
+    for path in files("src", "rs").into_iter().chain(files("tests/rig", "rs")) {
+        for (number, line) in fs::read_to_string(&path).unwrap().lines().enumerate() {
+            let parts = line.split(|character: char| !is_of_a_word(character));
+            let mut parts = parts.filter(|part| !names.contains(part)).flat_map(|part| part.split('_'));
+            if let Some(word) = parts.find(|part| words.contains(&part.to_lowercase().as_str())) {
+                found.push(format!("{}:{}: {word}", name(&path), number + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "the standard term is clearer than these words\n{}", found.join("\n"));
+}
+
+#[test]
 fn only_the_command_line_reads_the_environment() {
     assert_lines("src", "environment variables are read in src/cli", |source, line| {
         let reads = line.contains("env::var") || line.contains("env::set_var");

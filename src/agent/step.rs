@@ -51,7 +51,7 @@ pub enum Thought {
     /// The model was not asked, because it cannot see the images in the view. This message takes its answer's place.
     Blind(Message),
     /// The model has to be asked again, after this text as a user message.
-    Told(String),
+    Feedback(String),
     /// The view is too long or malformed. It has to be condensed first.
     TooMuch {
         /// Whether the provider rejected the view as malformed. The view has to be rebuilt before it is condensed.
@@ -124,8 +124,8 @@ pub async fn ask(question: Question<'_>) -> Result<Thought, StepError> {
     let call = Call { on_delta: question.on_delta, ..Call::new(question.cancel) };
     match question.model.complete(request, call).await {
         Ok(reply) => Ok(Thought::Replied(reply)),
-        Err(LlmError::FunctionCall(text)) => Ok(Thought::Told(text)),
-        Err(LlmError::ContentPolicy(_)) => Ok(Thought::Told(FILTERED.to_owned())),
+        Err(LlmError::FunctionCall(text)) => Ok(Thought::Feedback(text)),
+        Err(LlmError::ContentPolicy(_)) => Ok(Thought::Feedback(FILTERED.to_owned())),
         Err(LlmError::ContextWindowExceeded(_)) if question.can_condense => {
             Ok(Thought::TooMuch { is_malformed: false })
         }

@@ -68,7 +68,7 @@ const VIEWS: &str = "\
 --
 --     sqlite3 -cmd '.read docs/reports.sql' annals.db \"SELECT * FROM report_commands WHERE exit_code > 0\"
 --
--- Columns are told with their units; docs/reports.md says more. A report's parameters are left out, as a WHERE does
+-- Columns have their units in the comments; docs/reports.md says more. A report's parameters are left out, as a WHERE does
 -- the same, and where it needs one it has its default. Written by the program; a test holds it to the code.
 ";
 

@@ -256,13 +256,13 @@ const LEFT_OUT_WIDTH: usize = 1000;
 async fn tell_left_out(app: Arc<App>) {
     loop {
         let problems = app.next_left_out().await;
-        // Standard error may be a pipe that nobody reads.
-        let told = tokio::task::spawn_blocking(move || {
+        // Standard error may be a pipe without a reader.
+        let logged = tokio::task::spawn_blocking(move || {
             for problem in problems {
                 tell(format_args!("annals: left out: {}", one_line(&problem, LEFT_OUT_WIDTH)));
             }
         });
-        if told.await.is_err() {
+        if logged.await.is_err() {
             return;
         }
     }

@@ -60,7 +60,7 @@ impl Table {
         let found = settings::file(named).map_err(|reason| wrong(named.unwrap_or(Path::new("")), reason))?;
         let Some(file) = found.filter(|file| file.is_file()) else { return Ok(Self::default()) };
         let figment = Figment::from(Toml::file_exact(&file));
-        let invalid = |error| wrong(&file, settings::told(error));
+        let invalid = |error| wrong(&file, settings::message(error));
         // Reports also a file that cannot be read at all, and not only an invalid table.
         figment.extract::<figment::value::Dict>().map_err(invalid)?;
         if figment.find_value(TABLE).is_err() {

@@ -219,7 +219,7 @@ impl Found {
         let figment = figment
             .merge(Layer { origin: Origin::Environment, values: environment() })
             .merge(Layer { origin: Origin::CommandLine, values: flags.values() });
-        let settings = figment.extract().map_err(told)?;
+        let settings = figment.extract().map_err(message)?;
         Ok(Self { settings, figment, file })
     }
 
@@ -283,7 +283,7 @@ impl Model {
 }
 
 /// Describes errors in the settings. It does not repeat values that may contain a key.
-pub(super) fn told(error: figment::Error) -> String {
+pub(super) fn message(error: figment::Error) -> String {
     let one = |error: figment::Error| match error.path.iter().find(|step| SECRET.contains(&step.as_str())) {
         Some(name) => format!("the value of {name} has the wrong type"),
         None => error.to_string().replace('\n', ""),

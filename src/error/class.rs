@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn a_refusal_for_now_says_how_long_it_waited_if_that_is_known() {
-        let told = |waited_ms| Error::Busy { waited_ms }.to_string();
-        assert_eq!(told(0), "another process kept the database locked");
-        assert_eq!(told(7), "another process kept the database locked for 7 ms");
+        let message = |waited_ms| Error::Busy { waited_ms }.to_string();
+        assert_eq!(message(0), "another process kept the database locked");
+        assert_eq!(message(7), "another process kept the database locked for 7 ms");
         assert!(Error::Busy { waited_ms: 0 }.is_transient() && Error::NoReader.is_transient());
     }
 }

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_that_does_not_fit_is_told_without_the_value() {
+    fn a_shape_that_does_not_fit_is_reported_without_the_value() {
         #[derive(serde::Deserialize, Debug)]
         #[expect(dead_code, reason = "only its shape matters")]
         struct Token {

@@ -62,7 +62,7 @@ fn is_own(address: IpAddr) -> bool {
     source.is_ok_and(|source| source.ip() == address)
 }
 
-/// Returns whether an address is of no private range. A network with global IPv6 addresses cannot be told from others.
+/// Returns whether an address is of no private range. A network with global IPv6 addresses cannot be recognised.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),

@@ -66,7 +66,7 @@ pub(super) fn read_all(folder: &Path, root: &Path) -> (Vec<Command>, Vec<PluginP
         let is_read_me = path.file_name().is_some_and(|name| name == "README.md" || name == "readme.md");
         is_markdown && !is_read_me && !path.is_dir() && file::lies_within(path, root)
     };
-    for path in file::sorted_or_told(folder, is_command, &mut problems) {
+    for path in file::sorted_or_reported(folder, is_command, &mut problems) {
         match read(&path) {
             Ok(command) => commands.push(command),
             Err(reason) => problems.push(PluginProblem { path: file::slashed(&path), reason }),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_are_left_out_are_told() {
+    fn commands_that_are_left_out_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..=ENTRIES_MAX {
             fs::write(folder.path().join(format!("{number:04}.md")), "Go.").unwrap();

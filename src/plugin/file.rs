@@ -48,7 +48,7 @@ pub(super) fn sorted(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> FirstP
 }
 
 /// Does the same as [`sorted`]. Adds a problem if entries are left out.
-pub(super) fn sorted_or_told(
+pub(super) fn sorted_or_reported(
     folder: &Path,
     is_wanted: impl Fn(&Path) -> bool,
     problems: &mut Vec<PluginProblem>,

@@ -103,7 +103,7 @@ fn read(
 ) {
     let is_wanted =
         |path: &Path| path.is_dir() && (skip.is_none() || fs::canonicalize(path).ok().as_deref() != skip);
-    for path in file::sorted_or_told(folder, is_wanted, problems) {
+    for path in file::sorted_or_reported(folder, is_wanted, problems) {
         take(Plugin::read(&path, data), plugins, problems);
     }
 }

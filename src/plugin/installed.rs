@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::marketplace::standalone;
-use super::place::{self, Held, PATIENCE, Staging};
+use super::place::{self, Locked, PATIENCE, Staging};
 use super::record::{self, InstalledExtension};
 use super::{Fetched, Fetcher, Plugin, PluginError, PluginSource, copy, file};
 use crate::ids::Timestamp;
@@ -323,7 +323,7 @@ impl Installed {
     }
 
     /// Waits for the lock of the folder.
-    fn hold(&self) -> Result<Held, PluginError> {
+    fn hold(&self) -> Result<Locked, PluginError> {
         place::hold(&self.folder, PATIENCE)
     }
 
@@ -337,7 +337,7 @@ impl Installed {
     }
 
     /// Returns all installations. Adds those without a record to it.
-    fn recorded(&self, held: &Held) -> Result<Vec<InstalledExtension>, PluginError> {
+    fn recorded(&self, held: &Locked) -> Result<Vec<InstalledExtension>, PluginError> {
         let (list, is_recorded) = self.found()?;
         if !is_recorded {
             record::write(&self.folder, held, &list)?;
@@ -516,12 +516,12 @@ mod tests {
         let removed = home.plugins.remove_with("p", |_, _| Err(io::ErrorKind::CrossesDevices.into()));
         assert_eq!(removed, Ok(true));
         assert!(!home.at("p").exists() && home.recorded().is_empty());
-        let told = |replaces| {
+        let message = |replaces| {
             not_put(&home.at("p"), "p".to_owned(), replaces, &io::ErrorKind::CrossesDevices.into())
         };
-        assert_eq!(told(true), PluginError::Layered(home.at("p")));
-        assert!(told(true).to_string().contains("remove it, then install it again"));
-        assert!(matches!(told(false), PluginError::File { .. }));
+        assert_eq!(message(true), PluginError::Layered(home.at("p")));
+        assert!(message(true).to_string().contains("remove it, then install it again"));
+        assert!(matches!(message(false), PluginError::File { .. }));
     }
 
     #[test]

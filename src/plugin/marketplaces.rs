@@ -382,12 +382,12 @@ mod tests {
             let markets = Marketplaces::new(vec![registration]).hiding(vec!["s3cret".to_owned()]);
             let (_, _, problems) = markets.clone().auto_loaded(&fetcher).await;
             assert_eq!(problems.len(), 1, "{source}");
-            let mut told = vec![format!("{problems:?} {}", problems[0])];
+            let mut message = vec![format!("{problems:?} {}", problems[0])];
             for reference in ["p", "p@m"] {
                 let error = markets.clone().resolve(reference, &fetcher).await.unwrap_err();
-                told.push(format!("{error:?} {error}"));
+                message.push(format!("{error:?} {error}"));
             }
-            assert!(told.iter().all(|text| !text.contains("s3cret")), "{told:?}");
+            assert!(message.iter().all(|text| !text.contains("s3cret")), "{message:?}");
         }
     }
 }

@@ -39,13 +39,13 @@ const CONTENT: &str = "content";
 const LEFTOVERS_MAX: usize = 1000;
 
 /// The lock of a folder of installations. Only its holder changes what is installed, and the record.
-pub(super) struct Held(#[expect(dead_code, reason = "dropping the file releases the lock")] File);
+pub(super) struct Locked(#[expect(dead_code, reason = "dropping the file releases the lock")] File);
 
 /// Locks a folder, which is made if it is missing. Waits while another one has the lock. Clears leftovers.
 ///
 /// # Errors
 /// [`PluginError::Busy`] if another one has the lock for longer than `patience`; [`PluginError::File`].
-pub(super) fn hold(folder: &Path, patience: Duration) -> Result<Held, PluginError> {
+pub(super) fn hold(folder: &Path, patience: Duration) -> Result<Locked, PluginError> {
     fs::create_dir_all(folder).map_err(file::failed(folder))?;
     let lock = lock_file(folder).map_err(file::failed(folder))?;
     let end = Instant::now() + patience;
@@ -59,7 +59,7 @@ pub(super) fn hold(folder: &Path, patience: Duration) -> Result<Held, PluginErro
             Err(TryLockError::WouldBlock) => std::thread::sleep(RETRY),
         }
     }
-    let held = Held(lock);
+    let held = Locked(lock);
     settle(folder, &held);
     Ok(held)
 }
@@ -72,7 +72,7 @@ pub(super) fn recover(folder: &Path) {
     // What cannot be cleared now is cleared by a later call.
     let Ok(lock) = lock_file(folder) else { return };
     match lock.try_lock() {
-        Ok(()) => settle(folder, &Held(lock)),
+        Ok(()) => settle(folder, &Locked(lock)),
         Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
     }
 }
@@ -100,7 +100,7 @@ pub(super) struct Staging {
 impl Staging {
     /// Makes a folder beside the installations. The lock is needed only for this call, because until the folder is
     /// marked as in use, it is a leftover.
-    pub fn begin(folder: &Path, _held: &Held) -> io::Result<Self> {
+    pub fn begin(folder: &Path, _held: &Locked) -> io::Result<Self> {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let (new, old) = (folder.join(format!(".{id}.tmp")), folder.join(format!(".{id}.old")));
         fs::create_dir_all(new.join(CONTENT))?;
@@ -120,7 +120,7 @@ impl Staging {
     /// [`io::ErrorKind::AlreadyExists`] if something is there, and is not to be replaced.
     /// [`io::ErrorKind::CrossesDevices`] if what is there cannot be moved. Any error of the system. What was there is
     /// then still there.
-    pub fn put(&self, held: &Held, copy: &Path, place: &Path, installing: Installing) -> io::Result<()> {
+    pub fn put(&self, held: &Locked, copy: &Path, place: &Path, installing: Installing) -> io::Result<()> {
         match put(copy, place) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && installing == Installing::Over => {}
             done => return done,
@@ -191,13 +191,13 @@ fn open_to_lock(options: &mut fs::OpenOptions, path: &Path) -> io::Result<File> 
 }
 
 /// Clears the leftovers of a folder.
-fn settle(folder: &Path, held: &Held) {
+fn settle(folder: &Path, held: &Locked) {
     leftovers(folder).iter().for_each(|path| clear(path, held));
 }
 
 /// Deletes a leftover. Installations in a folder `.<id>.old` are first moved back, if their places are empty. A folder
 /// that a running program uses is left alone.
-fn clear(path: &Path, _held: &Held) {
+fn clear(path: &Path, _held: &Locked) {
     // A link was not made by a preparation, and what it leads to is not moved.
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let is_old = path.extension() == Some(OsStr::new("old"));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_too_long_for_the_lock_is_told() {
+    fn a_wait_for_the_lock_that_is_too_long_is_reported() {
         let scratch = tempfile::tempdir().unwrap();
         let held = hold(scratch.path(), PATIENCE).unwrap();
         let busy = hold(scratch.path(), Duration::ZERO).err();
@@ -383,7 +383,7 @@ mod tests {
         drop(held);
         // Its program was killed, so its file is not locked any more.
         let killed = scratch.path().join(format!(".{ID}.tmp"));
-        make(&killed.join(CONTENT).join("p"), "nobody's");
+        make(&killed.join(CONTENT).join("p"), "of no plugin");
         fs::write(killed.join(OWNED), "").unwrap();
         recover_until(scratch.path(), || !killed.exists());
         drop(hold(scratch.path(), PATIENCE).unwrap());
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_are_cleared_by_whoever_gets_the_lock_and_nothing_else_is() {
+    fn leftovers_are_cleared_by_the_next_owner_of_the_lock_and_nothing_else_is() {
         let scratch = tempfile::tempdir().unwrap();
         let (record, unlike) = (format!("{METADATA}.{ID}"), format!(".{}.tmp", "x".repeat(32)));
         make(&scratch.path().join(format!(".{ID}.tmp/half")), "half");

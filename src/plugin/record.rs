@@ -10,7 +10,7 @@ use std::{fs, io};
 
 use serde_json::{Map, Value, json};
 
-use super::place::Held;
+use super::place::Locked;
 use super::{NAME_BYTES_MAX, PluginError, file};
 use crate::untrusted;
 
@@ -89,7 +89,7 @@ fn entries(text: &str) -> Result<Vec<InstalledExtension>, String> {
 /// # Errors
 /// [`PluginError::Record`] if it would be too long to be read again; [`PluginError::File`]. The old record is then
 /// still there.
-pub(super) fn write(folder: &Path, _held: &Held, list: &[InstalledExtension]) -> Result<(), PluginError> {
+pub(super) fn write(folder: &Path, _held: &Locked, list: &[InstalledExtension]) -> Result<(), PluginError> {
     let entries: Map<String, Value> =
         list.iter().map(|known| (known.name.clone(), known.to_json())).collect();
     let text = format!("{:#}", json!({ "extensions": entries }));

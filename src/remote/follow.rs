@@ -246,7 +246,7 @@ impl Work {
         let (mut was_open, mut is_asked) = (false, false);
         loop {
             tokio::select! {
-                received = socket.hear(&self.client) => {
+                received = socket.receive(&self.client) => {
                     is_asked = false;
                     match received {
                         Incoming::Text(text) => match self.take(&text).await {
@@ -369,7 +369,7 @@ impl Work {
         }
         self.seen.send_modify(|seen| {
             seen.cursor.pass(sequence, payload);
-            seen.hear(sequence, &event);
+            seen.apply(sequence, &event);
         });
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct Seen {
     /// The user's last message.
     pub last_user_message: Option<EventId>,
     /// The sequence of the last event that gave the status.
-    pub told: Option<u64>,
+    pub status_from: Option<u64>,
     /// The last error of a run: the sequence, the code, the detail.
     pub error: Option<(u64, String, String)>,
     /// The last update of a goal, with its sequence.
@@ -47,7 +47,7 @@ impl Seen {
             status,
             head: None,
             last_user_message: None,
-            told: None,
+            status_from: None,
             error: None,
             goal: None,
             snapshots: 0,
@@ -57,7 +57,7 @@ impl Seen {
     }
 
     /// Applies an event of the log.
-    pub fn hear(&mut self, sequence: u64, event: &Event) {
+    pub fn apply(&mut self, sequence: u64, event: &Event) {
         if kind::moves_head(event.kind()) {
             self.head = Some(event.id().clone());
         }
@@ -67,7 +67,7 @@ impl Seen {
                 match &*update.key {
                     STATUS => {
                         self.set_status(value);
-                        self.told = Some(sequence);
+                        self.status_from = Some(sequence);
                     }
                     LAST_USER_MESSAGE => self.last_user_message = id(value),
                     GOAL => self.goal = Some((sequence, update.value.clone())),

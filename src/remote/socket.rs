@@ -73,7 +73,7 @@ impl Socket {
     }
 
     /// Receives the next message. Can be cancelled and called again without loss.
-    pub async fn hear(&mut self, client: &Client) -> Incoming {
+    pub async fn receive(&mut self, client: &Client) -> Incoming {
         loop {
             let server = || client.server().to_string();
             match self.0.next().await {

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_with_too_many_names_for_its_skill_is_told() {
+    fn a_folder_with_too_many_names_for_its_skill_is_reported() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("s");
         (0..10).for_each(|number| write(&folder.join(number.to_string()), ""));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_skills_the_first_are_read_and_the_rest_is_told() {
+    fn of_too_many_skills_the_first_are_read_and_the_rest_is_reported() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("skills");
         for number in 0..SKILLS_MAX {
@@ -401,7 +401,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_folder_that_cannot_be_listed_is_told_once_and_does_not_end_the_search() {
+    fn a_folder_that_cannot_be_listed_is_reported_once_and_does_not_end_the_search() {
         let scratch = tempfile::tempdir().unwrap();
         let looped = scratch.path().join("a");
         std::os::unix::fs::symlink(&looped, &looped).unwrap();

@@ -161,7 +161,7 @@ impl State {
             let never = kind == "NeverConfirm";
             self.confirmation = Some(if never { Confirmation::Never } else { Confirmation::Asked });
         }
-        self.has_explicit_status |= super::status::told(&update.key, value).is_some();
+        self.has_explicit_status |= super::status::of_update(&update.key, value).is_some();
     }
 
     /// Returns the number of applied events.

@@ -131,8 +131,10 @@ impl Effect {
         match kind::canonical(&envelope.kind) {
             kind::STATE_UPDATE => {
                 let object = object();
-                let status =
-                    object.text("key").zip(object.get("value")).and_then(|(key, value)| told(&key, value));
+                let status = object
+                    .text("key")
+                    .zip(object.get("value"))
+                    .and_then(|(key, value)| of_update(&key, value));
                 status.map_or(Self::Keep, Self::Set)
             }
             kind::MESSAGE => match envelope.source.as_deref() {
@@ -172,7 +174,9 @@ impl Effect {
     pub fn of_event(event: &Event) -> Self {
         use ExecutionStatus::{Error, Finished, Paused, Running};
         match event {
-            Event::StateUpdate(update) => told(&update.key, update.value.raw()).map_or(Self::Keep, Self::Set),
+            Event::StateUpdate(update) => {
+                of_update(&update.key, update.value.raw()).map_or(Self::Keep, Self::Set)
+            }
             Event::Message(message) => match message.common.source {
                 Source::User => Self::Spoken,
                 Source::Agent => {
@@ -216,7 +220,7 @@ impl Effect {
 }
 
 /// Returns the status in a state update of `key` to `value`. It is the value itself, or is in a snapshot of all fields.
-pub(super) fn told(key: &str, value: Raw<'_>) -> Option<ExecutionStatus> {
+pub(super) fn of_update(key: &str, value: Raw<'_>) -> Option<ExecutionStatus> {
     match key {
         "execution_status" | "agent_status" => value.as_str()?.parse().ok(),
         "full_state" => current_field(value, "execution_status")?.raw().as_str()?.parse().ok(),

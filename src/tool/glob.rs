@@ -103,11 +103,11 @@ fn glob(action: &GlobAction, working_dir: &Path, search: &Search<'_>) -> Result<
     let found = if base.is_dir() {
         pattern(&base, &relative).and_then(|patterns| search.files(&base, patterns, |_| true))
     } else {
-        Err(Failure::Told(format!("Search path '{shown}' is not a valid directory")))
+        Err(Failure::Reported(format!("Search path '{shown}' is not a valid directory")))
     };
     let (text, found, is_error) = match found {
         Ok(found) => (report(&action.pattern, &base, &found), found, false),
-        Err(Failure::Told(text)) => (text, Found::default(), true),
+        Err(Failure::Reported(text)) => (text, Found::default(), true),
         Err(Failure::Cancelled) => return Err(ToolError::Cancelled),
     };
     Ok(Observation::Glob(GlobObservation {

@@ -112,7 +112,7 @@ fn grep(action: &GrepAction, working_dir: &Path, search: &Search<'_>) -> Result<
     let base = folder(working_dir, action.path.as_deref());
     let (text, found, is_error) = match found(action, &base, search) {
         Ok(found) => (report(action, &base, &found), found, false),
-        Err(Failure::Told(text)) => (text, Found::default(), true),
+        Err(Failure::Reported(text)) => (text, Found::default(), true),
         Err(Failure::Cancelled) => return Err(ToolError::Cancelled),
     };
     Ok(Observation::Grep(GrepObservation {
@@ -130,13 +130,13 @@ fn grep(action: &GrepAction, working_dir: &Path, search: &Search<'_>) -> Result<
 fn found(action: &GrepAction, base: &Path, search: &Search<'_>) -> Result<Found, Failure> {
     if !base.is_dir() {
         let path = action.path.as_deref().unwrap_or_default();
-        return Err(Failure::Told(format!("Search path '{path}' is not a valid directory")));
+        return Err(Failure::Reported(format!("Search path '{path}' is not a valid directory")));
     }
     let regex = RegexBuilder::new(&action.pattern).case_insensitive(true).multi_line(true).crlf(true).build();
     let regex = regex.map_err(|error| {
         let text = error.to_string();
         let last = text.lines().last().unwrap_or_default();
-        Failure::Told(format!("Invalid regex pattern: {}", last.trim_start_matches("error: ")))
+        Failure::Reported(format!("Invalid regex pattern: {}", last.trim_start_matches("error: ")))
     })?;
     let patterns = match action.include.as_deref().filter(|include| !include.is_empty()) {
         Some(include) => pattern(base, include)?,

@@ -34,7 +34,7 @@ pub(super) struct Search<'c> {
 pub(super) enum Failure {
     Cancelled,
     /// An error text for the model.
-    Told(String),
+    Reported(String),
 }
 
 /// The files that were found, newest first. Truncated if there were too many.
@@ -56,7 +56,7 @@ impl<'c> Search<'c> {
         }
         if Instant::now() > self.end {
             let seconds = TIME_MAX.as_secs();
-            return Err(Failure::Told(format!(
+            return Err(Failure::Reported(format!(
                 "The search was not done after {seconds} seconds. Look in a smaller directory or for something more \
                  specific."
             )));
@@ -107,7 +107,7 @@ fn may_be_entered(entry: &DirEntry) -> bool {
 pub(super) fn pattern(folder: &Path, pattern: &str) -> Result<Override, Failure> {
     let mut builder = OverrideBuilder::new(folder);
     let built = builder.add(pattern).and_then(|builder| builder.build());
-    built.map_err(|error| Failure::Told(error.to_string()))
+    built.map_err(|error| Failure::Reported(error.to_string()))
 }
 
 /// Returns the folder that an action names, or else the workspace.
@@ -120,7 +120,7 @@ impl From<Failure> for ToolError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Cancelled => Self::Cancelled,
-            Failure::Told(text) => Self::Failed(text),
+            Failure::Reported(text) => Self::Failed(text),
         }
     }
 }

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_should_see_is_seen() {
+    fn what_is_meant_to_stay_unseen_is_seen() {
         assert_eq!(harmless("a\u{0}\u{8}\u{7f}"), "a␀␈␡");
         assert_eq!(harmless("x\u{202e}fdp.exe"), "x<U+202E>fdp.exe");
         assert_eq!(harmless("a\u{200b}b\u{e0041}"), "a<U+200B>b<U+E0041>");

@@ -131,7 +131,7 @@ fn hook(event: &HookExecutionEvent, page: &mut Page) -> Face {
     let text = |text: &Option<crate::event::Text>| text.as_deref().unwrap_or_default().to_owned();
     page.field("Reason", &text(&event.reason), Style::PLAIN);
     page.field("Error", &text(&event.error), Style::from(Colour::Red));
-    page.field("Told to the model", &text(&event.additional_context), Style::PLAIN);
+    page.field("Added for the model", &text(&event.additional_context), Style::PLAIN);
     // An answer in the hooks' protocol is already shown above.
     let is_answer = event.reason.is_some() || event.additional_context.is_some();
     if !(is_answer && event.stdout.trim_start().starts_with('{')) {

@@ -619,7 +619,7 @@ fn no_damaged_page_ends_a_check_or_stays_unnoticed() {
     let (scratch, store) = written();
     let then = head(&store);
     drop((scratch, store));
-    // Without free pages, which nobody reads.
+    // Without free pages, which no check reads.
     let file = worked_on(|scratch| {
         let db = scratch.foreign();
         db.execute_batch("VACUUM").unwrap();

@@ -371,7 +371,7 @@ mod fork {
         assert_eq!(event_ids(&stage.open(), &talk), ["before", "after"]);
     }
 
-    /// The only permit is taken when the process is forked. In the child, nobody returns it.
+    /// The only permit is taken when the process is forked. No thread of the child returns it.
     #[cfg(feature = "aio")]
     #[test]
     fn async_handles_refuse_a_forked_child_at_once() {

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_told_and_named_as_the_reference_does_it() {
+    fn failures_are_reported_and_named_as_the_reference_does_it() {
         let refused =
             |code, message: &str, data| AcpError::Refused { code, message: message.to_owned(), data };
         let auth = refused(-32000, "Authentication required", Value::Null);

@@ -122,7 +122,7 @@ impl Shared {
     async fn exit(&self, child: &mut Child) {
         let mut exit = std::pin::pin!(child.wait());
         std::future::poll_fn(|context| {
-            // The id is free as soon as the exit has been seen. Until the lock is released, nobody else uses the id.
+            // The id is free as soon as the exit has been seen. Until the lock is released, no other process uses the id.
             let mut group = lock(&self.group);
             match exit.as_mut().poll(context) {
                 Poll::Ready(_status) => {
@@ -574,7 +574,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_request_that_waits_fails_when_the_program_ends_though_a_stranger_floods_the_output() {
-        // Lines, and a line without an end. The stranger ends when nobody reads it any more.
+        // Lines, and a line without an end. The stranger ends once its output is closed.
         for flood in ["yes $(printf %01000d 0)", "cat /dev/zero"] {
             let program = format!(
                 "exec 3>&1; stranger=$(setsid sh -c '{flood} >&3 2>/dev/null 3>&- & echo $!'); \

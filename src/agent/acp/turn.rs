@@ -86,7 +86,7 @@ impl ToolCall {
 
 impl Turn {
     /// Applies the `update` of a `session/update`. Of a call's updates, only the first and the final one are reported.
-    pub fn hear(&mut self, update: &Value) -> TurnUpdate {
+    pub fn apply(&mut self, update: &Value) -> TurnUpdate {
         let kind = update.get("sessionUpdate").and_then(Value::as_str).unwrap_or_default();
         let text = || {
             let content = update.get("content")?;

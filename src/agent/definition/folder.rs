@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_that_are_left_out_are_told() {
+    fn agents_that_are_left_out_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..=FILES_MAX {
             let text = format!("---\nname: n{number}\ndescription: d\n---\nPrompt.\n");

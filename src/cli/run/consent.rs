@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Trouble;
-use super::drive::{Answer, told_to_stop};
+use super::drive::{Answer, stop_requested};
 use super::screen::Screen;
 use crate::cli::print::{Output, one_line, width};
 use crate::conversation::AnyConversation;
@@ -91,7 +91,7 @@ async fn typed(question: &str, conversation: &AnyConversation) -> Typed {
     loop {
         tokio::select! {
             line = &mut receiver => return line.ok().flatten().map_or(Typed::Nothing, Typed::Line),
-            () = told_to_stop() => {
+            () = stop_requested() => {
                 let _ignored = out.write_all(b"\n");
                 return Typed::Nothing;
             }

@@ -114,7 +114,7 @@ async fn run_once(
         tokio::select! {
             outcome = &mut run => break outcome,
             _ = ticks.tick() => screen.tick(),
-            () = told_to_stop() => {
+            () = stop_requested() => {
                 let conversation = conversation.clone();
                 if let Some(pausing) = &pausing {
                     screen.note("interrupting");
@@ -133,7 +133,7 @@ async fn run_once(
 }
 
 /// Returns when the user or the system asks the program to stop.
-pub(super) async fn told_to_stop() {
+pub(super) async fn stop_requested() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// Continue a conversation, and watch it
 ///
-/// The agent is told which actions were interrupted; nothing is done twice. If actions wait for consent, you are asked
+/// The agent learns which actions were interrupted; nothing is done twice. If actions wait for consent, you are asked
 /// about them first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

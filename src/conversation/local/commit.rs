@@ -128,7 +128,7 @@ impl Local {
 
     /// Publishes the snapshot, and passes stored events to the callbacks.
     fn announce(&self, live: &mut Live, events: &[Event]) {
-        live.heard = live.stored;
+        live.announced = live.stored;
         self.show(live);
         for event in events {
             self.parts.callbacks.iter().for_each(|callback| callback(event));

@@ -74,7 +74,7 @@ pub(in crate::conversation) struct Written {
     /// The new value in the base state.
     pub field: FieldChange,
     /// The new value for clients. `None` if clients are not notified.
-    pub told: Option<Json>,
+    pub announced: Option<Json>,
 }
 
 /// The cipher and the registry that write the secrets of a document.
@@ -210,9 +210,9 @@ impl Base {
         match change {
             Change::Agent(agent) => {
                 replace(&mut self.agent, agent)?;
-                let told = document::agent(self.agent.json().raw(), Form::Redacted);
+                let announced = document::agent(self.agent.json().raw(), Form::Redacted);
                 let field = FieldChange { field: "agent".into(), value: Some(self.sealed_agent(sealing)) };
-                Some(Written { field, told: Json::parse(&told).ok() })
+                Some(Written { field, announced: Json::parse(&announced).ok() })
             }
             Change::Status(status) => {
                 replace(&mut self.status, status)?;
@@ -269,8 +269,11 @@ impl Base {
                 } else {
                     FieldChange::extend("stats", serde_json::to_string(&new).ok()?).ok()?
                 };
-                let told = serde_json::to_string(&self.stats.snapshot()).ok();
-                Some(Written { field, told: told.and_then(|told| Json::parse(&told).ok()) })
+                let announced = serde_json::to_string(&self.stats.snapshot()).ok();
+                Some(Written {
+                    field,
+                    announced: announced.and_then(|announced| Json::parse(&announced).ok()),
+                })
             }
             Change::Delegated(usage, metrics) => {
                 let known = self.stats.usage_to_metrics.iter_mut().find(|(known, _)| *known == usage);
@@ -280,8 +283,11 @@ impl Base {
                 }
                 self.has_old_stats = false;
                 let field = FieldChange::set("stats", self.stats_json()).ok()?;
-                let told = serde_json::to_string(&self.stats.snapshot()).ok();
-                Some(Written { field, told: told.and_then(|told| Json::parse(&told).ok()) })
+                let announced = serde_json::to_string(&self.stats.snapshot()).ok();
+                Some(Written {
+                    field,
+                    announced: announced.and_then(|announced| Json::parse(&announced).ok()),
+                })
             }
             Change::Tags(tags) => {
                 replace(&mut self.tags, tags)?;
@@ -297,7 +303,10 @@ impl Base {
             }
             Change::Secrets => {
                 let value = Some(sealing.registry.to_json(sealing.cipher.as_ref()));
-                Some(Written { field: FieldChange { field: "secret_registry".into(), value }, told: None })
+                Some(Written {
+                    field: FieldChange { field: "secret_registry".into(), value },
+                    announced: None,
+                })
             }
         }
     }
@@ -331,8 +340,9 @@ fn replace<T: PartialEq>(place: &mut T, value: T) -> Option<()> {
 }
 
 fn written(field: &str, value: Option<String>) -> Option<Written> {
-    let told = value.as_deref().map_or_else(|| Json::parse("null").ok(), |value| Json::parse(value).ok());
-    Some(Written { field: FieldChange { field: field.to_owned(), value }, told })
+    let announced =
+        value.as_deref().map_or_else(|| Json::parse("null").ok(), |value| Json::parse(value).ok());
+    Some(Written { field: FieldChange { field: field.to_owned(), value }, announced })
 }
 
 fn put(pairs: &mut Vec<(Text, Text)>, key: Text, value: Text) {

@@ -55,7 +55,7 @@ pub(in crate::conversation) struct Live {
     /// The number of stored events.
     pub stored: u64,
     /// The number of events that the callbacks have received.
-    pub heard: u64,
+    pub announced: u64,
     /// The version of the stored base state.
     pub version: Version,
     /// The number of explicit moves of HEAD.
@@ -106,9 +106,9 @@ impl Live {
     /// Changes a field of the base state. If state updates are on, also adds an event for clients.
     pub fn set(&mut self, change: Change) {
         let Some(written) = self.change(change) else { return };
-        if let Some(told) = written.told.filter(|_| self.updates == StateUpdates::On) {
+        if let Some(announced) = written.announced.filter(|_| self.updates == StateUpdates::On) {
             let (field, _) = written.field.target();
-            let update = ConversationStateUpdateEvent::new(common(Source::Environment), field, told);
+            let update = ConversationStateUpdateEvent::new(common(Source::Environment), field, announced);
             self.push_aside(update);
         }
         self.draft.fields.push(written.field);

@@ -72,7 +72,7 @@ impl Stored {
             leaf: self.leaf,
             head_is_empty: self.head_is_empty,
             stored: self.events.len() as u64,
-            heard: self.events.len() as u64,
+            announced: self.events.len() as u64,
             version: self.base.map_or(Version(0), |(version, _)| version),
             moves: 0,
             is_prompted: first.into_iter().any(|event| matches!(event, Event::SystemPrompt(_))),
@@ -103,8 +103,8 @@ pub(in crate::conversation) async fn refresh(
     let base = base.ok_or(ConversationError::NoAgent)?;
     let was_moved = !continues(&stored, live.leaf.as_ref());
     let (moves, sealing, updates) = (live.moves + u64::from(was_moved), live.sealing.clone(), live.updates);
-    let heard = usize::try_from(live.heard).unwrap_or(usize::MAX);
-    let unannounced = stored.events.iter().skip(heard).cloned().collect();
+    let announced = usize::try_from(live.announced).unwrap_or(usize::MAX);
+    let unannounced = stored.events.iter().skip(announced).cloned().collect();
     *live = stored.into_live(id, base, sealing, updates)?;
     live.moves = moves;
     Ok(unannounced)

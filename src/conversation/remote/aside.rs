@@ -109,7 +109,7 @@ impl RemoteConversation {
     }
 
     async fn pursue(&self, route: &str, body: Option<String>) -> Result<GoalOutcome> {
-        let first = self.heard().await?.cursor.next;
+        let first = self.latest().await?.cursor.next;
         let started = self.0.client.post(&self.path(route), body, SLOW).await;
         started.map_err(|error| match error {
             RemoteError::Refused { status: 409, .. } => {

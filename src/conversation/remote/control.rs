@@ -34,7 +34,7 @@ impl RemoteConversation {
             body["sender"] = json!(&**sender);
         }
         self.0.client.post(&self.path("/events"), Some(body.to_string()), SLOW).await?;
-        let seen = self.heard().await?;
+        let seen = self.latest().await?;
         Ok(seen
             .last_user_message
             .ok_or_else(|| self.0.client.invalid_answer("no message after one was sent"))?)
@@ -69,7 +69,7 @@ impl RemoteConversation {
     async fn begin(&self) -> Result<Before> {
         let started = Instant::now();
         loop {
-            let before = Before::of(&self.heard().await?);
+            let before = Before::of(&self.latest().await?);
             match self.0.client.post(&self.path("/run"), None, SLOW).await {
                 Ok(_) => return Ok(before),
                 // A paused run may still be finishing its last step.
@@ -106,7 +106,7 @@ impl RemoteConversation {
     pub async fn wait(&self) {
         // Snapshots that were received earlier count too.
         let before = Before { first: 0, status: ExecutionStatus::Idle, snapshots: 0 };
-        if self.heard().await.is_ok_and(|seen| seen.status == ExecutionStatus::Running) {
+        if self.latest().await.is_ok_and(|seen| seen.status == ExecutionStatus::Running) {
             let _outcome = self.ended(&before).await;
         }
     }
@@ -151,7 +151,7 @@ impl RemoteConversation {
     /// Sends a request, and then receives the events that it caused.
     pub(super) async fn command(&self, route: &str, body: Option<String>) -> Result<()> {
         self.0.client.post(&self.path(route), body, SLOW).await?;
-        self.heard().await.map(|_| ())
+        self.latest().await.map(|_| ())
     }
 }
 

@@ -139,7 +139,7 @@ impl RemoteConversation {
     }
 
     /// Receives all events up to now, and returns the state after them.
-    async fn heard(&self) -> Result<Seen> {
+    async fn latest(&self) -> Result<Seen> {
         self.0.follower.refresh().await?;
         Ok(self.0.follower.seen().borrow().clone())
     }

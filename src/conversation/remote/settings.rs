@@ -131,7 +131,7 @@ impl RemoteConversation {
             (Err(error), Some(event)) => return Err(unknown_event(event)(error)),
             (moved, _) => moved?,
         };
-        self.heard().await.map(|_| ())
+        self.latest().await.map(|_| ())
     }
 
     /// Makes a copy of this conversation at the same server.

@@ -40,7 +40,7 @@ impl Before {
     /// Returns whether the run is over.
     fn is_over(&self, seen: &Seen) -> bool {
         // Every run changes the status, at least from paused to finished.
-        let has_begun = seen.told.is_some_and(|at| at >= self.first);
+        let has_begun = seen.status_from.is_some_and(|at| at >= self.first);
         let has_state = seen.snapshots > self.snapshots;
         match seen.status {
             ExecutionStatus::Running => false,
@@ -128,7 +128,7 @@ impl RemoteConversation {
 
     /// Returns the outcome of a run, after receiving its last events. `None` if those show that it goes on.
     async fn outcome(&self, before: &Before) -> Result<Option<ExecutionStatus>> {
-        let seen = match self.heard().await {
+        let seen = match self.latest().await {
             Ok(seen) => seen,
             // The events received so far already contain the outcome.
             Err(ConversationError::Remote(error)) if error.is_passing() => {
@@ -191,7 +191,7 @@ mod tests {
         let before = Before::of(&seen);
 
         // The next run has begun. Then the whole state of the run before arrives, which still says `error`.
-        seen.told = Some(7);
+        seen.status_from = Some(7);
         seen.snapshots += 1;
         assert!(before.is_over(&seen));
         seen.status = ExecutionStatus::Running; // as the server answers when it is asked

@@ -208,7 +208,7 @@ impl Local {
     }
 
     async fn apply_update(&self, turn: &mut Turn, update: &Value, item: &EventId) -> Result<()> {
-        match turn.hear(update) {
+        match turn.apply(update) {
             TurnUpdate::Text(text) => self.send_delta(item, Delta::Text(self.masked(&text).as_str().into())),
             TurnUpdate::Thought(text) => {
                 self.send_delta(item, Delta::Reasoning(self.masked(&text).as_str().into()))

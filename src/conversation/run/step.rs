@@ -140,7 +140,7 @@ impl Local {
                 finish(live);
                 Ok(())
             }
-            step::Thought::Told(text) => {
+            step::Thought::Feedback(text) => {
                 equipment.push_user_message(live, note(Source::User, text)).await;
                 Ok(())
             }

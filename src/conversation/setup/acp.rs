@@ -183,9 +183,9 @@ impl Live {
 }
 
 /// The model of an agent that is a program. It rejects every request.
-pub(super) struct Nobody;
+pub(super) struct NoModel;
 
-impl Model for Nobody {
+impl Model for NoModel {
     fn name(&self) -> &str {
         USAGE_ID
     }

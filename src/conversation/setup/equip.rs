@@ -125,7 +125,7 @@ impl Local {
     ) -> Result<(Equipment, Vec<String>)> {
         let is_program = acp::is_program(agent);
         let model = match is_program && self.parts.model.is_none() {
-            true => Arc::new(acp::Nobody),
+            true => Arc::new(acp::NoModel),
             false => self.make_model(agent.llm())?,
         };
         let filter = agent.tool_filter()?;

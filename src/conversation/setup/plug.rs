@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::plugins::told;
+use super::plugins::descriptions;
 use crate::conversation::error::{ConversationError, Result};
 use crate::conversation::local::{Conversation, Equipment, Guide, Local};
 use crate::conversation::memory::{Change, Live, note};
@@ -31,7 +31,7 @@ impl Conversation {
         let (plugin, commit) = local.fetch_plugin(&source, &fetcher).await?;
         let mut loaded = (*local.loaded()).clone();
         loaded.named.add(&plugin);
-        loaded.left_out.extend(told(&plugin.problems));
+        loaded.left_out.extend(descriptions(&plugin.problems));
         loaded.resolved.push(Resolved::of(&source, commit));
         local.record(&mut live, &[], &loaded);
         let added = local.set_loaded(loaded);
@@ -75,7 +75,7 @@ impl Local {
         if !plugin.servers.is_empty() && new.acp.is_none() {
             problems = self.more_servers(&mut new, plugin.servers.clone()).await?;
         }
-        self.push_more_left_out(live, &told(&plugin.problems), &problems).await;
+        self.push_more_left_out(live, &descriptions(&plugin.problems), &problems).await;
         new.show();
         if has_hooks(plugin) {
             // The hooks so far are notified of the end of a session, as in the reference.

@@ -61,20 +61,20 @@ impl Local {
         if recorded.is_none() {
             wanted.splice(0..0, auto);
         }
-        let mut loaded = Loaded { left_out: told(&problems), ..Loaded::default() };
+        let mut loaded = Loaded { left_out: descriptions(&problems), ..Loaded::default() };
         let mut names: Vec<String> = Vec::new();
         for (source, known) in sources(recorded.unwrap_or_default(), wanted) {
             let (plugin, commit) = self.fetch_plugin(&source, &fetcher).await?;
             names.push(plugin.name().to_owned());
             loaded.named.add(&plugin);
-            loaded.left_out.extend(told(&plugin.problems));
+            loaded.left_out.extend(descriptions(&plugin.problems));
             loaded.resolved.push(known.unwrap_or_else(|| Resolved::of(&source, commit)));
         }
         let (ambient, problems) = self.ambient_plugins().await?;
-        loaded.left_out.extend(told(&problems));
+        loaded.left_out.extend(descriptions(&problems));
         for plugin in ambient.iter().filter(|plugin| !names.iter().any(|name| name == plugin.name())) {
             loaded.ambient.add(plugin);
-            loaded.left_out.extend(told(&plugin.problems));
+            loaded.left_out.extend(descriptions(&plugin.problems));
         }
         if self.parts.depth > 0 {
             // The conversation of a task already gets the servers of its parent.
@@ -230,7 +230,7 @@ impl Drop for Loading<'_> {
 }
 
 /// Returns problems as texts.
-pub(super) fn told(problems: &[PluginProblem]) -> Vec<String> {
+pub(super) fn descriptions(problems: &[PluginProblem]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 

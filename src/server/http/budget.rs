@@ -182,7 +182,7 @@ impl Charge {
     /// Makes bytes to send of a text. They are charged with the text's length until they have been sent.
     pub fn hold(mut self, text: String) -> Bytes {
         self.settle(text.len());
-        Bytes::from_owner(Held { text, _charge: self })
+        Bytes::from_owner(Charged { text, _charge: self })
     }
 
     /// Returns the number of units for so many bytes, not counting the free bytes.
@@ -198,12 +198,12 @@ impl Charge {
 }
 
 /// A text and its charge.
-struct Held {
+struct Charged {
     text: String,
     _charge: Charge,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for Charged {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiting_client_gets_the_bytes_or_is_told_to_retry_later() {
+    async fn a_waiting_client_gets_the_bytes_or_is_asked_to_retry_later() {
         let budget = Budget::new(MIB);
         let held = budget.take(2 * MIB).await.unwrap();
         let waiting = tokio::spawn({

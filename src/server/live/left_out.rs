@@ -127,18 +127,18 @@ mod tests {
         assert_eq!(left_out.next().await, ["a", "b"]);
         left_out.add(["b", "c"]);
         assert_eq!(left_out.next().await, ["c"]);
-        let (told, ()) = tokio::join!(left_out.next(), async { left_out.add(["d"]) });
-        assert_eq!(told, ["d"]);
+        let (reported, ()) = tokio::join!(left_out.next(), async { left_out.add(["d"]) });
+        assert_eq!(reported, ["d"]);
         assert_eq!(left_out.count(), 4);
         // More than can wait: the newest are returned, and the number of the others.
         for round in 0..3 {
             let first = round * 10 * WAITING_MAX;
             left_out.add(first..first + WAITING_MAX + 7);
-            let told = left_out.next().await;
-            assert_eq!(told.len(), WAITING_MAX + 1);
-            assert_eq!(told[0], "7 more: only the newest 1000 are named");
+            let reported = left_out.next().await;
+            assert_eq!(reported.len(), WAITING_MAX + 1);
+            assert_eq!(reported[0], "7 more: only the newest 1000 are named");
             assert_eq!(
-                (&told[1], &told[WAITING_MAX]),
+                (&reported[1], &reported[WAITING_MAX]),
                 (&(first + 7).to_string(), &(first + WAITING_MAX + 6).to_string())
             );
             assert_eq!(left_out.count(), (4 + round + (round + 1) * (WAITING_MAX + 7)) as u64);
@@ -161,8 +161,11 @@ mod tests {
             assert_eq!((inner.known.order.len(), inner.known.digests.len()), (KNOWN_MAX, KNOWN_MAX));
             assert_eq!(inner.waiting.len(), WAITING_MAX);
         }
-        let told = left_out.next().await;
-        assert_eq!(told[0], format!("{} more: only the newest 1000 are named", KNOWN_MAX + 2 - WAITING_MAX));
+        let reported = left_out.next().await;
+        assert_eq!(
+            reported[0],
+            format!("{} more: only the newest 1000 are named", KNOWN_MAX + 2 - WAITING_MAX)
+        );
         left_out.add(["x".repeat(1 << 20)]);
         assert_eq!(left_out.next().await[0].chars().count(), CHARACTERS_MAX);
     }
@@ -176,7 +179,7 @@ mod tests {
             "user:s3cret@h/r: there is no such folder",
         ]);
         assert!(!format!("{left_out:?}").contains("s3cret"));
-        let told = left_out.next().await;
-        assert!(told.len() == 3 && told.iter().all(|text| !text.contains("s3cret")), "{told:?}");
+        let reported = left_out.next().await;
+        assert!(reported.len() == 3 && reported.iter().all(|text| !text.contains("s3cret")), "{reported:?}");
     }
 }

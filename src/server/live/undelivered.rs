@@ -41,18 +41,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_in_plain_words() {
-        let told = |spans, events| Undelivered { spans, events }.to_string();
+    fn it_is_in_plain_words() {
+        let message = |spans, events| Undelivered { spans, events }.to_string();
         let end = "; they will not be sent later";
-        assert_eq!(told(1, Some(0)), format!("the telemetry collector did not get 1 span{end}"));
+        assert_eq!(message(1, Some(0)), format!("the telemetry collector did not get 1 span{end}"));
         assert_eq!(
-            told(12, Some(340)),
+            message(12, Some(340)),
             format!("the telemetry collector did not get 12 spans and the spans of the last 340 events{end}")
         );
         assert_eq!(
-            told(0, Some(1)),
+            message(0, Some(1)),
             format!("the telemetry collector did not get the spans of the last event{end}")
         );
-        assert!(told(2, None).contains("2 spans and the spans of the last events, which could not be read"));
+        assert!(
+            message(2, None).contains("2 spans and the spans of the last events, which could not be read")
+        );
     }
 }

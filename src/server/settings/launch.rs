@@ -93,7 +93,7 @@ pub(in crate::server) async fn settle(app: &Arc<App>, body: &mut Map<String, Val
             (None, None) => {
                 let error = "One of `agent`, `agent_settings`, or `agent_profile_id` must be provided";
                 let problem = Problem::new("value_error", &["body"], format!("Value error, {error}"));
-                return Err(problem.with_input(shape::told(&Value::Object(body.clone()))).into());
+                return Err(problem.with_input(shape::masked(&Value::Object(body.clone()))).into());
             }
         }
     };
@@ -117,7 +117,7 @@ fn check(agent: &mut Value) -> Result<(), Failure> {
                 kind.unwrap_or_default()
             );
             let problem = Problem::new("value_error", &AT, format!("Value error, {error}"));
-            return Err(problem.with_input(shape::told(agent)).into());
+            return Err(problem.with_input(shape::masked(agent)).into());
         }
     }
     check_parts(agent, &AT)
@@ -136,7 +136,7 @@ fn check_parts(agent: &Value, at: &[&str]) -> Result<(), Failure> {
     if let Some(Err(error)) = read {
         let message = format!("Value error, {error}");
         let problem = Problem::new("value_error", &[at, &["condenser"]].concat(), message);
-        return Err(problem.with_input(shape::told(condenser)).into());
+        return Err(problem.with_input(shape::masked(condenser)).into());
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ fn check_parts(agent: &Value, at: &[&str]) -> Result<(), Failure> {
 pub(super) fn check_llm(llm: &Value, at: &[&str]) -> Result<(), Failure> {
     Settings::parse(&llm.to_string()).map(|_| ()).map_err(|error| {
         let problem = Problem::new("value_error", at, format!("Value error, {error}"));
-        problem.with_input(shape::told(llm)).into()
+        problem.with_input(shape::masked(llm)).into()
     })
 }
 

@@ -68,7 +68,7 @@ enum Extent {
 pub(super) type Entry = (String, Map<String, Value>);
 
 /// The lock that is needed to change the folder.
-pub(super) struct Held(#[expect(dead_code, reason = "dropping the file releases the lock")] File);
+pub(super) struct Locked(#[expect(dead_code, reason = "dropping the file releases the lock")] File);
 
 impl Named {
     pub fn new(folder: PathBuf, lock: &'static str, what: &'static str) -> Self {
@@ -76,12 +76,12 @@ impl Named {
     }
 
     /// Locks the folder. Waits while another process has the lock.
-    pub fn hold(&self) -> Result<Held, Failure> {
+    pub fn hold(&self) -> Result<Locked, Failure> {
         fs::create_dir_all(&self.folder).map_err(keep::failed)?;
         let lock = File::options().create(true).append(true).open(self.folder.join(self.lock));
         let lock = lock.map_err(keep::failed)?;
         lock.lock().map_err(keep::failed)?;
-        Ok(Held(lock))
+        Ok(Locked(lock))
     }
 
     /// Returns the names, sorted. Files with invalid names are ignored.
@@ -141,7 +141,7 @@ impl Named {
     /// 409 if the object is new and the folder already has `max` objects.
     pub fn write(
         &self,
-        _held: &Held,
+        _held: &Locked,
         name: &str,
         object: &Map<String, Value>,
         max: usize,
@@ -164,7 +164,7 @@ impl Named {
     }
 
     /// Removes an object if it exists. The caller has the lock.
-    pub fn remove(&self, _held: &Held, name: &str) -> Result<(), Failure> {
+    pub fn remove(&self, _held: &Locked, name: &str) -> Result<(), Failure> {
         match fs::remove_file(self.path(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(keep::failed(error)),
             _ => Ok(()),
@@ -175,7 +175,7 @@ impl Named {
     ///
     /// # Errors
     /// 404 if there is no object with the old name, 409 if there is one with the new name.
-    pub fn rename(&self, _held: &Held, old: &str, new: &str) -> Result<(), Failure> {
+    pub fn rename(&self, _held: &Locked, old: &str, new: &str) -> Result<(), Failure> {
         let what = self.what;
         let mut object =
             self.read(old)?.ok_or_else(|| Failure::not_found(format!("{what} '{old}' not found")))?;
@@ -237,8 +237,8 @@ mod tests {
         }
         assert_eq!(named.names().unwrap().len(), OBJECTS_MAX);
         fs::write(named.path("last"), "{}").unwrap();
-        let told = named.names().unwrap_err().message();
-        assert!(told.ends_with("has too many files to be listed: at most 1000 objects are"), "{told}");
+        let message = named.names().unwrap_err().message();
+        assert!(message.ends_with("has too many files to be listed: at most 1000 objects are"), "{message}");
         assert!(named.all().is_err() && named.is_full(50).unwrap());
         // One that is named is still found and can be removed.
         assert!(named.read("last").unwrap().is_some());

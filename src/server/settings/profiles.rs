@@ -133,7 +133,7 @@ async fn save(
     if let Some(llm) = llm {
         let message = "Input should be a valid dictionary or object to extract fields from";
         let problem = Problem::new("model_attributes_type", &["body", "llm"], message);
-        return Err(problem.with_input(shape::told(&llm)).into());
+        return Err(problem.with_input(shape::masked(&llm)).into());
     }
     shape::check("SaveProfileRequest", &mut members, &["body"])?;
     launch::check_llm(&members["llm"], &["body", "llm"])?;

@@ -92,7 +92,7 @@ pub(super) async fn authorize(app: &App, caller: Caller, socket: &mut Socket) ->
         Caller::Known => return Some(()),
         Caller::Unknown(gate) => gate,
     };
-    let first = tokio::time::timeout(AUTH_TIMEOUT, socket.hear()).await;
+    let first = tokio::time::timeout(AUTH_TIMEOUT, socket.receive()).await;
     let key = match first {
         Ok(ReceivedFrame::Text(text)) => auth_frame(text.as_str()).flatten(),
         Ok(ReceivedFrame::Gone | ReceivedFrame::Other) | Err(_) => None,

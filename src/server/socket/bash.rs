@@ -94,7 +94,7 @@ async fn follow(app: &App, mut events: Receiver<Weak<BashEvent>>, socket: &mut S
                 }
                 Err(RecvError::Closed) => return None,
             },
-            received = socket.hear() => match received {
+            received = socket.receive() => match received {
                 ReceivedFrame::Text(text) => {
                     if let Err((code, detail)) = run(app, text.as_str()).await {
                         socket.send(error(code, &detail).to_string()).await?;

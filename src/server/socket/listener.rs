@@ -112,7 +112,7 @@ impl<W: FrameFormat> Listener<W> {
                     Err(RecvError::Lagged(_)) => return self.close_slow().await,
                     Err(RecvError::Closed) => return None,
                 },
-                received = self.socket.hear() => match received {
+                received = self.socket.receive() => match received {
                     ReceivedFrame::Text(text) => {
                         if let Err((code, detail)) = receive(&self.app, &self.id, text.as_str()).await {
                             self.wording.refusal(&mut self.socket, code, &detail).await?;

@@ -109,7 +109,7 @@ pub(super) struct Socket(WebSocketStream<TokioIo<Upgraded>>);
 
 impl Socket {
     /// Receives the next frame.
-    pub async fn hear(&mut self) -> ReceivedFrame {
+    pub async fn receive(&mut self) -> ReceivedFrame {
         match self.0.next().await {
             Some(Ok(Message::Text(text))) => ReceivedFrame::Text(text),
             Some(Ok(Message::Close(_)) | Err(_)) | None => ReceivedFrame::Gone,

@@ -67,7 +67,7 @@ impl Store {
     /// One permit for each connection that reads. All handles of this store share them.
     ///
     /// # Errors
-    /// [`Error::Forked`](crate::Error::Forked) in a process that did not open the store: nobody there returns the
+    /// [`Error::Forked`](crate::Error::Forked) in a process that did not open the store: no thread there returns the
     /// permits that were taken before the fork.
     pub(crate) fn permits(&self) -> Result<&Arc<Semaphore>> {
         self.0.presence.check_process()?;

@@ -89,7 +89,7 @@ impl Store {
     ///
     /// Several programs may use one name. Each then gets every event that was not acknowledged when it began, and what
     /// one of them acknowledges is acknowledged. If one of them moves the subscription, or deletes it and makes it again,
-    /// the others are told so by their next acknowledgement ([`Error::StaleSubscription`]). They open it again.
+    /// the others learn it from their next acknowledgement ([`Error::StaleSubscription`]). They open it again.
     ///
     /// # Errors
     /// [`Error::Subscription`] for a name that is empty, has control characters or is longer than
@@ -130,7 +130,7 @@ impl Store {
         })
     }
 
-    /// Deletes a subscription. Returns whether it existed. One that is in use is told by its next acknowledgement.
+    /// Deletes a subscription. Returns whether it existed. The next acknowledgement of one that is in use fails.
     ///
     /// # Errors
     /// What writing can meet.

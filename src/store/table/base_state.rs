@@ -24,8 +24,8 @@ use crate::state::upcast::{CurrentField, is_old_status};
 use crate::store::engine::{self, WhileDoing as _};
 use crate::store::options::TAGS_BYTES_MAX;
 
-pub(in crate::store) use check::told_status;
-pub(in crate::store) use check::{broken, head_is_told};
+pub(in crate::store) use check::explicit_status;
+pub(in crate::store) use check::{broken, head_is_explicit};
 
 const CREATE: &str =
     "INSERT INTO base_state (conversation, version, document, document_version) VALUES (?1, 0, ?2, 0)";

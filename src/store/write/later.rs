@@ -17,13 +17,13 @@ impl Store {
     /// # use annals::{ConversationId, Expected, NewEvent, Options, Store};
     /// # let store = Store::in_memory(&Options::default())?;
     /// # let id = ConversationId::new("c")?;
-    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let (sender, receiver) = std::sync::mpsc::channel();
     /// let events = vec![NewEvent::parse(r#"{"id":"e1","kind":"PauseEvent"}"#)?];
     /// let append = Append::new(Expected::Any, events);
-    /// store.append_later(&id, append, move |answer| tell.send(answer).unwrap(), |lead| {
+    /// store.append_later(&id, append, move |answer| sender.send(answer).unwrap(), |lead| {
     ///     std::thread::spawn(move || drop(lead)); // or a runtime's own threads for this
     /// });
-    /// assert_eq!(told.recv().expect("an answer")?[0].sequence.0, 0);
+    /// assert_eq!(receiver.recv().expect("an answer")?[0].sequence.0, 0);
     /// # Ok::<(), annals::Error>(())
     /// ```
     ///

@@ -1,7 +1,7 @@
 //! The threads that commit for appends whose callers do not wait: threads of the store, not of the runtime.
 //!
-//! Each of the runtime's threads for blocking work may wait for an append that is still to be committed. So whoever
-//! commits it must not wait for one of them. Nor may it wait for a thread of the store that still hands out answers:
+//! Each of the runtime's threads for blocking work may wait for an append that is still to be committed. So the thread
+//! that commits it must not wait for one of them. Nor may it wait for a thread of the store that still hands out answers:
 //! what an answer calls may append as well. If none of the store's threads is idle, another one is started.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -129,11 +129,11 @@ mod tests {
         let leads = Arc::clone(store.leads());
         assert!(lock(&leads.state).threads.is_empty(), "no append has come yet");
         let handles = [store.clone(), store];
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         for number in 0..100 {
-            let tell = tell.clone();
-            append(&handles[number % 2], &format!("e{number}"), move |answer| tell.send(answer).unwrap());
-            assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap().len(), 1);
+            let sender = sender.clone();
+            append(&handles[number % 2], &format!("e{number}"), move |answer| sender.send(answer).unwrap());
+            assert_eq!(receiver.recv_timeout(PATIENCE).unwrap().unwrap().len(), 1);
         }
         assert!(!lock(&leads.state).threads.is_empty());
         drop(handles);
@@ -145,16 +145,16 @@ mod tests {
         let store = Store::in_memory(&Options::default()).unwrap();
         let leads = Arc::clone(store.leads());
         let (release, released) = mpsc::channel();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let last = store.clone();
         append(&store, "a", move |answer| {
             released.recv().unwrap();
             drop(last);
-            tell.send(answer).unwrap();
+            sender.send(answer).unwrap();
         });
         drop(store);
         release.send(()).unwrap();
-        assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap().len(), 1);
+        assert_eq!(receiver.recv_timeout(PATIENCE).unwrap().unwrap().len(), 1);
         // Then it ends too.
         let is_busy = |state: &mut State| !state.threads.is_empty();
         let ended = leads.ended.wait_timeout_while(lock(&leads.state), PATIENCE, is_busy).unwrap();
@@ -164,17 +164,17 @@ mod tests {
     #[test]
     fn a_thread_that_hands_out_answers_does_not_keep_the_next_append_waiting() {
         let store = Store::in_memory(&Options::default()).unwrap();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let inner = store.clone();
         append(&store, "first", move |answer| {
             answer.unwrap();
             // The second needs a thread that commits, and the third waits for the second. This thread is one of them.
-            let second = tell.clone();
+            let second = sender.clone();
             append(&inner, "second", move |answer| second.send(answer).unwrap());
-            tell.send(inner.append(&talk(), Expected::Any, &[event("third")])).unwrap();
+            sender.send(inner.append(&talk(), Expected::Any, &[event("third")])).unwrap();
         });
         for _ in 0..2 {
-            assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap().len(), 1);
+            assert_eq!(receiver.recv_timeout(PATIENCE).unwrap().unwrap().len(), 1);
         }
         assert_eq!(store.conversation(&talk()).unwrap().event_count, 3);
     }

@@ -85,7 +85,7 @@ const PARAMETERS: &[Parameter] = &[
         "timeout",
         Of::Number,
         Need::Nullable,
-        "The most seconds to wait. After that you are told what there is and decide how to go on. Without \
+        "The most seconds to wait. After that you get what was printed so far and decide how to go on. Without \
                       it you are asked once nothing was printed for 30 seconds. Give it to installations, tests and \
                       whatever else takes long or a known time.",
     ),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals::store::Follower;
 use annals::{Error, Position, Store};
 
-use super::call::{Call, perform, told};
+use super::call::{Call, described, perform};
 use super::check::{Checked, compare_payload, failed, look, same, search};
 use super::model::{Event, File};
 
@@ -28,7 +28,7 @@ pub fn carry_out(store: &Store, file: &mut File, call: &Call) -> Result<Outcome,
             let expected = after.apply(call);
             let answer = match perform(store, call, file.is_alone) {
                 Err(Error::Busy { .. }) if !file.is_alone => return Ok(Outcome::Busy),
-                answer => answer.map_err(|error| told(&error)),
+                answer => answer.map_err(|error| described(&error)),
             };
             same("the answer", answer, expected)?;
             *file = after;

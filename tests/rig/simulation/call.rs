@@ -109,7 +109,7 @@ pub fn id(talk: &str) -> ConversationId {
     ConversationId::new(talk).unwrap()
 }
 
-pub fn told(error: &Error) -> String {
+pub fn described(error: &Error) -> String {
     format!("{error:?}")
 }
 

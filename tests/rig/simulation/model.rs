@@ -7,7 +7,7 @@ use annals::store::{Append, BaseStateChange, Leaf};
 use annals::{Error, EventId, Expected, NewEvent, Version};
 use serde_json::Value;
 
-use super::call::{Answer, Answered, Call, id, told};
+use super::call::{Answer, Answered, Call, described, id};
 
 /// An event as it was appended.
 #[derive(Debug, Clone)]
@@ -119,7 +119,7 @@ impl Talk {
         let state = self.state.get_or_insert_default();
         if let Some(expected) = change.expected.filter(|expected| expected.0 != state.version) {
             let actual = Version(state.version);
-            return Err(told(&Error::VersionConflict { conversation: id(talk), expected, actual }));
+            return Err(described(&Error::VersionConflict { conversation: id(talk), expected, actual }));
         }
         if change.fields.is_empty() {
             return Ok(state.version);
@@ -169,7 +169,7 @@ impl File {
     }
 
     fn talk(&mut self, talk: &str) -> Result<&mut Talk, String> {
-        let unknown = || told(&Error::UnknownConversation { conversation: talk.to_owned() });
+        let unknown = || described(&Error::UnknownConversation { conversation: talk.to_owned() });
         self.talks.get_mut(talk).ok_or_else(unknown)
     }
 
@@ -299,7 +299,7 @@ impl File {
             return known
                 .filter(|places: &Vec<_>| !places.is_empty())
                 .map(|places| self.places(places))
-                .ok_or_else(|| told(&conflict));
+                .ok_or_else(|| described(&conflict));
         }
         if !self.talks.contains_key(talk) {
             self.born += 1;
@@ -314,13 +314,17 @@ impl File {
                 event.envelope().named_parent().filter(|parent| known.place(parent).is_none())
             {
                 let (event, parent) = (event.id().clone(), parent.to_owned());
-                return Err(told(&Error::UnknownParent { conversation: id(talk), event, parent }));
+                return Err(described(&Error::UnknownParent { conversation: id(talk), event, parent }));
             }
             match known_place(known, event) {
                 Some((sequence, position, true)) => places.push((sequence, position, true)),
                 Some((sequence, _, false)) => {
                     let event = event.id().clone();
-                    return Err(told(&Error::DuplicateEvent { conversation: id(talk), event, sequence }));
+                    return Err(described(&Error::DuplicateEvent {
+                        conversation: id(talk),
+                        event,
+                        sequence,
+                    }));
                 }
                 None => {
                     head += 1;
@@ -369,5 +373,5 @@ fn set_leaf(known: &mut Talk, talk: &str, target: &Leaf) -> Result<(), String> {
 
 fn unknown_event(talk: &str, event: &str) -> String {
     let event = EventId::new(event).unwrap().to_string();
-    told(&Error::UnknownEvent { conversation: id(talk), event })
+    described(&Error::UnknownEvent { conversation: id(talk), event })
 }

@@ -54,18 +54,18 @@ pub(in crate::server) fn default(form: &str) -> Value {
 }
 
 /// Returns a value for an error message, with its secrets replaced.
-pub(in crate::server) fn told(value: &Value) -> Value {
+pub(in crate::server) fn masked(value: &Value) -> Value {
     match value {
         Value::Object(members) => members
             .iter()
             .map(|(name, value)| {
                 let is_secret =
                     is_secret_name(name) && !value.is_null() && !value.is_boolean() && !value.is_number();
-                (name.clone(), if is_secret { HIDDEN.into() } else { told(value) })
+                (name.clone(), if is_secret { HIDDEN.into() } else { masked(value) })
             })
             .collect::<Map<_, _>>()
             .into(),
-        Value::Array(values) => values.iter().map(told).collect(),
+        Value::Array(values) => values.iter().map(masked).collect(),
         other => other.clone(),
     }
 }
@@ -159,7 +159,7 @@ impl Checker {
         let is_secret = self.place[self.from.saturating_sub(1)..]
             .iter()
             .any(|step| step.as_str().is_some_and(|step| is_secret_name(step) && !step.contains("tokens")));
-        let input = if is_secret && !input.is_null() { HIDDEN.into() } else { told(input) };
+        let input = if is_secret && !input.is_null() { HIDDEN.into() } else { masked(input) };
         let place = self.place.clone();
         self.problems.push(Problem { kind, place, message: message.into(), input, context });
     }

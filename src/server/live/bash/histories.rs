@@ -196,7 +196,7 @@ mod tests {
         const BYTES: usize = TOTAL_BYTES_MAX / 4;
         let total = Arc::new(Total::default());
         let (dropped, other) = (History::new(BYTES, &total), History::new(TOTAL_BYTES_MAX, &total));
-        // As in the middle of the drop: nobody has the history any more, and its event still counts.
+        // As in the middle of the drop: no shell has the history any more, and its event still counts.
         total.more(&dropped, BYTES);
         drop(dropped);
         for _ in 0..4 {

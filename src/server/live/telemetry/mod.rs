@@ -259,7 +259,7 @@ mod tests {
     /// The clock stands still, except while everybody waits.
     #[tokio::test(start_paused = true)]
     async fn a_collector_that_never_answers_ends_with_the_time_and_what_it_did_not_get_is_counted() {
-        // Connections are made by the system, and nobody answers on them.
+        // The system makes connections, and no program answers on them.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (store, telemetry) = telemetry(listener.local_addr().unwrap().port());
         append_turn(&store, "first");

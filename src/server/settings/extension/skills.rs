@@ -52,7 +52,7 @@ fn shown(skill: &Skill) -> Value {
     })
 }
 
-/// Reads skills on a thread that may block. What cannot be used is told to the operator.
+/// Reads skills on a thread that may block. Reports to the operator what cannot be used.
 async fn read(app: &App, work: impl FnOnce() -> Folder + Send + 'static) -> Result<Vec<Skill>, Failure> {
     let found = blocking(work).await?;
     app.left_out().add(found.problems);
@@ -125,7 +125,7 @@ fn registrations(list: Option<&Value>) -> Result<Vec<Registration>, Failure> {
     .collect()
 }
 
-/// Returns the skills that marketplaces load automatically. What cannot be fetched or read is told to the operator.
+/// Returns the skills that marketplaces load automatically. Reports to the operator what cannot be fetched or read.
 async fn auto_loaded(app: &App, registered: Vec<Registration>) -> Result<Vec<Skill>, Failure> {
     if registered.is_empty() {
         return Ok(Vec::new());

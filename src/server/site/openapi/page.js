@@ -73,9 +73,9 @@ function show(method, path, operation, schemas) {
   }
   rest.appendChild(element("h3", "", "Answers"));
   for (const [status, response] of Object.entries(operation.responses)) {
-    const told = Object.entries(response.content || {})
+    const content = Object.entries(response.content || {})
       .map(([type, content]) => type + "\n" + words(content.schema, schemas, status < "300" ? 2 : 0));
-    rest.appendChild(element("pre", "", [status + " " + response.description].concat(told).join("\n")));
+    rest.appendChild(element("pre", "", [status + " " + response.description].concat(content).join("\n")));
   }
   one.dataset.words = (method + " " + path + " " + operation.summary).toLowerCase();
   return one;

@@ -44,7 +44,7 @@ pub(super) fn is_repository(folder: &Path) -> bool {
     fs::metadata(folder.join(".git")).is_ok()
 }
 
-/// Returns the folders in a folder that may contain the workspace's repository. None if the folder cannot be read.
+/// Returns the folders in a folder that may contain the workspace's repository. Empty if the folder cannot be read.
 fn children(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let is_candidate = |entry: &fs::DirEntry| {

@@ -87,8 +87,8 @@ pub(in crate::store) fn replay(db: &Connection, stored: &Entry) -> Result<Replay
 }
 
 /// Returns what is known about a conversation's row from other sources than its events.
-pub(in crate::store) fn told(db: &Connection, key: i64, imported: bool) -> Result<OtherSources> {
-    let status = match base_state::told_status(db, key)? {
+pub(in crate::store) fn other_sources(db: &Connection, key: i64, imported: bool) -> Result<OtherSources> {
+    let status = match base_state::explicit_status(db, key)? {
         Some(shown) => Some(status_of_older_version(db, key)?.unwrap_or(shown)),
         None => None,
     };
@@ -129,13 +129,13 @@ fn difference(db: &Connection, stored: &Entry, replayed: &Replayed) -> Result<Op
         Err(error) if is_damage(&error) => return Ok(None),
         Err(error) => return Err(error),
     }
-    let told = told(db, stored.key, replayed.imported.is_some())?;
-    if let Some(column) = stored.first_difference(db, &replayed.entry, &told)? {
+    let others = other_sources(db, stored.key, replayed.imported.is_some())?;
+    if let Some(column) = stored.first_difference(db, &replayed.entry, &others)? {
         return Ok(Some(format!("the catalogue's {column} is not what the events say")));
     }
-    let is_told = base_state::head_is_told(db, stored, replayed.moved.as_ref(), replayed.imported)?;
+    let is_explicit = base_state::head_is_explicit(db, stored, replayed.moved.as_ref(), replayed.imported)?;
     let what = "HEAD is not where an event, a navigation or the base state has put it";
-    Ok((!is_told).then(|| what.to_owned()))
+    Ok((!is_explicit).then(|| what.to_owned()))
 }
 
 impl Maintenance<'_> {
@@ -163,10 +163,10 @@ impl Maintenance<'_> {
             let Some(found) = difference(db, &stored, &replayed)? else { return Ok(None) };
             let Replayed { entry, moved, imported } = replayed;
             let length = entry.event_count;
-            let is_told = base_state::head_is_told(db, &stored, moved.as_ref(), imported)?;
-            let status = base_state::told_status(db, stored.key)?;
+            let is_explicit = base_state::head_is_explicit(db, &stored, moved.as_ref(), imported)?;
+            let status = base_state::explicit_status(db, stored.key)?;
             catalogue::put_back(db, &stored, entry, status, imported.is_some())?;
-            if is_told {
+            if is_explicit {
                 catalogue::set_head(db, stored.key, stored.leaf.as_deref(), stored.head_is_empty)?;
             } else {
                 base_state::history::put_head_back(db, stored.key, moved, imported, length)?;

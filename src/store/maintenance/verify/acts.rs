@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::Verification;
-use super::changes::told;
+use super::changes::described;
 use crate::error::Result;
 use crate::ids::ActNumber;
 use crate::store::Store;
@@ -71,15 +71,19 @@ impl Store {
             }
             match self.read(|db| next(db, after)) {
                 Ok(Some(number)) if number > after && damage.len() < DAMAGE_MAX => {
-                    let what =
-                        format!("act {number} of the administrative log cannot be read: {}", told(&error));
+                    let what = format!(
+                        "act {number} of the administrative log cannot be read: {}",
+                        described(&error)
+                    );
                     damage.push(what);
                     (after, limit) = (number, PAGE_MAX);
                 }
                 Err(error) if !is_damage(&error) => return Err(error),
                 Ok(_) | Err(_) => {
-                    let what =
-                        format!("the administrative log cannot be read after act {after}: {}", told(&error));
+                    let what = format!(
+                        "the administrative log cannot be read after act {after}: {}",
+                        described(&error)
+                    );
                     damage.push(what);
                     return Ok(damage);
                 }

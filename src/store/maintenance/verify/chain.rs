@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use rusqlite::{Connection, Row, params};
 
-use super::changes::told;
+use super::changes::described;
 use super::diagnosis::{Damage, Link, diagnose};
 use super::row::{redacted_otherwise, wrong_column};
 use super::{Finding, Verification, VerifyProgress};
@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
             *read += 1;
             match self.parent(db, row).doing(DOING) {
                 Err(error) if is_damage(&error) => {
-                    let what = format!("its parent cannot be looked up: {}", told(&error));
+                    let what = format!("its parent cannot be looked up: {}", described(&error));
                     self.add_damage(Some(self.last), what);
                 }
                 other => other?,
@@ -245,7 +245,7 @@ impl<'a> Walk<'a> {
             .doing(DOING);
         match next {
             Ok(Some(next)) if next > self.last && self.findings.len() < FINDINGS_MAX => {
-                self.add_damage(Some(next), format!("it cannot be read: {}", told(error)));
+                self.add_damage(Some(next), format!("it cannot be read: {}", described(error)));
                 self.last = next;
                 self.is_torn = true;
                 return Ok(true);
@@ -255,7 +255,7 @@ impl<'a> Walk<'a> {
         }
         self.is_cut = true;
         let from = self.next();
-        self.add_damage(None, format!("its events from {from} on cannot be read: {}", told(error)));
+        self.add_damage(None, format!("its events from {from} on cannot be read: {}", described(error)));
         Ok(false)
     }
 
@@ -283,7 +283,7 @@ impl<'a> Walk<'a> {
             Ok(unpacked) => unpacked,
             Err(error) if is_damage(&error) => {
                 self.resolve(None);
-                self.add_damage(Some(sequence), format!("it cannot be read: {}", told(&error)));
+                self.add_damage(Some(sequence), format!("it cannot be read: {}", described(&error)));
                 self.hash = Digest::from_bytes(stored).unwrap_or(self.hash);
                 self.last = sequence;
                 return Ok(Ok(()));
@@ -311,7 +311,7 @@ impl<'a> Walk<'a> {
                 Ok(what) => what.map(str::to_owned),
                 Err(error) if is_damage(&error) => {
                     self.damaged += 1;
-                    Some(format!("the receipts of its redaction cannot be read: {}", told(&error)))
+                    Some(format!("the receipts of its redaction cannot be read: {}", described(&error)))
                 }
                 Err(error) => return Ok(Err(error)),
             }

@@ -124,7 +124,7 @@ impl Chain<'_> {
         match read {
             Err(error) if is_damage(&error) => {
                 self.checked.damaged += 1;
-                (self.report)(format!("{what} cannot be read to the end: {}", told(&error)));
+                (self.report)(format!("{what} cannot be read to the end: {}", described(&error)));
                 Ok(())
             }
             other => other,
@@ -133,7 +133,7 @@ impl Chain<'_> {
 }
 
 /// Returns an error and its source, in one line.
-pub(super) fn told(error: &Error) -> String {
+pub(super) fn described(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

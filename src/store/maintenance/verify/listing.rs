@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use super::changes::told;
+use super::changes::described;
 #[cfg(feature = "cli")]
 use crate::error::Error;
 use crate::error::Result;
@@ -111,7 +111,7 @@ fn list(db: &Connection) -> Result<Listing> {
     for (what, [forward, backward]) in [("the catalogue", TABLE), ("the catalogue's index of ids", INDEX)] {
         match read(db, forward, &mut ids) {
             Err(error) if is_damage(&error) => {
-                listing.damage.push(format!("{what} cannot be read to the end: {}", told(&error)));
+                listing.damage.push(format!("{what} cannot be read to the end: {}", described(&error)));
                 // Its damage is reported already.
                 if let Err(error) = read(db, backward, &mut ids)
                     && !is_damage(&error)

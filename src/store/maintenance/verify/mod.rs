@@ -24,7 +24,7 @@ use crate::store::derived::projection;
 use crate::store::engine::{WhileDoing as _, is_damage, translate};
 use crate::store::table::{catalogue, change, log};
 use crate::store::{Audit, Store};
-use changes::told;
+use changes::described;
 
 const BLOBS: &str = "SELECT b.key, b.digest, c.id, a.path FROM attachment AS a JOIN blob AS b ON b.key = a.blob \
      JOIN conversation AS c ON c.key = a.conversation WHERE b.key > ?1 AND (?2 IS NULL OR c.id = ?2) \
@@ -73,7 +73,7 @@ impl Finding {
         if !is_damage(&error) {
             return Err(error);
         }
-        let what = format!("{what} cannot be read: {}", told(&error));
+        let what = format!("{what} cannot be read: {}", described(&error));
         Ok(Self { conversation: conversation.cloned(), sequence: None, what })
     }
 
@@ -224,8 +224,10 @@ impl Audit<'_> {
                 Err(error) if is_damage(&error) => {
                     let key = self.store.read(|db| next_key(db, after));
                     let Some(key) = seen.bear("the attachments", key)?.flatten() else { break };
-                    let what =
-                        format!("the content of an attachment (key {key}) cannot be read: {}", told(&error));
+                    let what = format!(
+                        "the content of an attachment (key {key}) cannot be read: {}",
+                        described(&error)
+                    );
                     seen.damage(vec![what]);
                     key
                 }

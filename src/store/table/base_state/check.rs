@@ -89,7 +89,7 @@ fn changes_of(db: &Connection, key: i64, version: i64) -> Result<Vec<FieldChange
 
 /// Returns the status that the catalogue shows for the base state. `None` if it has no status or if there is no base
 /// state.
-pub(in crate::store) fn told_status(db: &Connection, key: i64) -> Result<Option<String>> {
+pub(in crate::store) fn explicit_status(db: &Connection, key: i64) -> Result<Option<String>> {
     let document = stored_document(db, key)?;
     Ok(document.and_then(|document| {
         let status = document.current_field("execution_status")?;
@@ -101,7 +101,7 @@ pub(in crate::store) fn told_status(db: &Connection, key: i64) -> Result<Option<
 ///
 /// The last move is an event that moves HEAD (`moved`, without imported events), a move without an event, or the base
 /// state of an import. `imported` is the number of imported events.
-pub(in crate::store) fn head_is_told(
+pub(in crate::store) fn head_is_explicit(
     db: &Connection,
     entry: &Entry,
     moved: Option<&(u64, String)>,

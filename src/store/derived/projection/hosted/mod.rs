@@ -223,7 +223,7 @@ impl One {
     /// Makes the rows of one conversation again, from its events up to the checkpoint.
     fn redo(&self, db: &Connection, conversation: &str, checkpoint: i64) -> Result<()> {
         if self.shape.scope == OwnScope::Log {
-            // Rows of a conversation cannot be told from others.
+            // Rows of a conversation cannot be recognised.
             return registry::drop_all(db, &self.shape.name);
         }
         for table in self.shape.tables() {

@@ -67,13 +67,13 @@ impl Walk<'_> {
         if is_broken || !self.findings.is_empty() {
             return Ok(()); // further findings would only be consequences of these
         }
-        let known = projection::catalogue::told(db, self.key, self.imported.is_some())?;
+        let known = projection::catalogue::other_sources(db, self.key, self.imported.is_some())?;
         if let Some(replayed) = &self.replayed
             && let Some(column) = stored.first_difference(db, replayed, &known)?
         {
             self.add_finding(None, format!("the catalogue's {column} is not what the events say"));
         }
-        if !base_state::head_is_told(db, &stored, self.moved.as_ref(), self.imported)? {
+        if !base_state::head_is_explicit(db, &stored, self.moved.as_ref(), self.imported)? {
             let what = "HEAD is not where an event, a navigation or the base state has put it";
             self.add_finding(None, what.into());
         }

@@ -144,10 +144,11 @@ ORDER BY 1, 2, 3;
 --   waited_ms            ms
 --   reason               of a denial
 --   evidence             status, policy, refusal
+--   decided_by           the user, or the name of the server key, and the program
 CREATE TEMP VIEW report_confirmations AS
 SELECT k.asked_at, k.conversation_id, k.sequence, k.tool,
        coalesce(t.command, t.path, substr(t.arguments, 1, 200)) AS what,
-       k.risk, k.decision, k.decided_at, k.waited_ms, k.reason, k.evidence
+       k.risk, k.decision, k.decided_at, k.waited_ms, k.reason, k.evidence, k.decided_by
 FROM confirmations AS k
 JOIN tool_calls AS t ON t.position = k.position
 WHERE true

@@ -197,7 +197,8 @@ const CRATES: &[(&[&str], &[&str])] = &[
     (&["futures_util", "tokio_tungstenite"], &["src/remote/", "src/server/"]),
     (&["rustls", "rustls_platform_verifier"], &["src/llm/"]),
     (&["aho_corasick", "fernet", "zeroize"], &["src/secret/"]),
-    (&["ed25519_dalek", "getrandom"], &["src/audit/proof/key.rs"]),
+    (&["ed25519_dalek"], &["src/audit/proof/key.rs"]),
+    (&["getrandom"], &["src/audit/proof/key.rs", "src/cli/server_keys.rs"]),
     (&["parquet"], &["src/transfer/columns.rs"]),
     (&["tracing"], &["src/store/engine/trace.rs"]),
     (&["base64"], &["src/event/foreign.rs", "src/llm/", "src/tool/"]),
@@ -242,6 +243,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("problem", &["src/store/table/origin.rs"]),
     ("repair", &["src/store/table/repair.rs"]),
     ("projection", &["src/store/derived/projection/mod.rs"]),
+    ("server_key", &["src/store/table/server_key.rs"]),
     ("subscription", &["src/store/read/subscription.rs"]),
     // The base state says that its figures have changed.
     ("usage_stale", &["src/store/derived/projection/", "src/store/table/base_state.rs"]),

@@ -162,7 +162,8 @@ pub const REPORTS: &[Report] = &[
         name: "confirmations",
         question: "Which calls waited for a person, how was each decided, and how long did it wait?",
         note: "docs/format.md says what the evidence is worth. With the evidence policy the wait of a granted \
-               call includes its own run. The person who decided is not known: docs/query.md says what an actor is.",
+               call includes its own run. Who decided is known only of calls that waited while Annals ran the \
+               conversation.",
         parameters: &[
             CONVERSATION,
             SINCE,
@@ -186,6 +187,7 @@ pub const REPORTS: &[Report] = &[
             column("waited_ms", MS, ""),
             column("reason", "", "of a denial"),
             column("evidence", "", "status, policy, refusal"),
+            column("decided_by", "", "the user, or the name of the server key, and the program"),
         ],
         sql: include_str!("sql/confirmations.sql"),
     },

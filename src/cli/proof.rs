@@ -1,34 +1,45 @@
-//! `annals keys`, `annals head`, `annals bundle`: make proofs to keep elsewhere or to hand over.
+//! `annals keys`, `annals head`, `annals bundle`: make proofs to keep elsewhere or to hand over. `annals keys server` is
+//! in `server_keys.rs`.
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::print::{Output, bytes, plural, time};
 use super::scan_secrets::Values;
-use super::{DONE, Place};
+use super::{DONE, Place, server_keys};
 use crate::audit::proof::{self, BundleOptions, Key, PublicKey, Scope, SignedHead, Withheld, write_bundle};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::redact::Finder;
 use crate::store::Store;
 
-/// Show a key for signing heads, or make one
+/// Show a key for signing heads, or make one; with `server`: the named keys of a server
 ///
-/// A key is an Ed25519 key in a file of your own (PKCS#8, PEM; mode 0600). Give its public half to anyone who checks
-/// heads.
+/// A key for heads is an Ed25519 key in a file of your own (PKCS#8, PEM; mode 0600). Give its public half to anyone who
+/// checks heads. The keys of a server are something else: `annals keys server --help` explains them.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
   annals keys auditor.pem --new          makes auditor.pem and auditor.pem.pub
-  annals keys auditor.pem                shows its public half")]
+  annals keys auditor.pem                shows its public half
+  annals keys server list                shows the named keys of the server")]
 pub(super) struct Keys {
+    #[command(subcommand)]
+    pub command: Option<KeysCommand>,
     /// The key's file; without --new it may also be the file of a public key
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    #[arg(value_name = "FILE", required = true)]
+    pub file: Option<PathBuf>,
     /// Make a new key; the file must not exist
     #[arg(long)]
     pub new: bool,
+}
+
+/// What `annals keys` does besides keys for heads.
+#[derive(Debug, Subcommand)]
+pub(super) enum KeysCommand {
+    Server(server_keys::Arguments),
 }
 
 /// Print where every hash chain ends now; keep this text in another place
@@ -76,21 +87,26 @@ pub(super) struct Bundle {
     pub values: Values,
 }
 
-pub(super) fn keys(_place: &Place<'_>, command: &Keys, output: &Output) -> Result<u8> {
+pub(super) fn keys(place: &Place<'_>, command: &Keys, output: &Output) -> Result<u8> {
+    if let Some(KeysCommand::Server(command)) = &command.command {
+        return server_keys::run(place, command, output);
+    }
+    // Only `server` makes the file optional.
+    let Some(file) = &command.file else { return Ok(DONE) };
     if command.new {
-        let public_file = public_file(&command.file);
+        let public_file = public_file(file);
         if public_file.exists() {
             return Err(Error::WouldOverwrite { path: public_file });
         }
-        let key = Key::make(&command.file)?;
+        let key = Key::make(file)?;
         std::fs::write(&public_file, key.public().to_pem()).map_err(Error::io("writing", &public_file))?;
         output.remark(format!(
             "{} signs: keep it private; {} checks signatures: you may give it to anyone",
-            command.file.display(),
+            file.display(),
             public_file.display()
         ));
     }
-    let public = PublicKey::read(&command.file.to_string_lossy())?;
+    let public = PublicKey::read(&file.to_string_lossy())?;
     if output.json {
         output.value(&json!({"public_key": public.to_string(), "pem": public.to_pem()}))?;
     } else {

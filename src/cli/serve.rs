@@ -31,7 +31,7 @@ const PORT: u16 = 8000;
 /// Serves the OpenHands agent-server API over the database
 ///
 /// The real OpenHands clients work with it unchanged. It listens on this machine only, unless `--host` names
-/// another address; then it requires a session key. The reference's environment variables are read too:
+/// another address; then it requires a key: a session key, or the named keys of `annals keys server`. The reference's environment variables are read too:
 /// OH_SESSION_API_KEYS and OH_PREVIOUS_SECRET_KEYS (a JSON list, or _0, _1, ..), SESSION_API_KEY, OH_SECRET_KEY,
 /// OH_WEBHOOKS, OH_MAX_CONCURRENT_RUNS, OH_CONVERSATIONS_PATH, OH_PERSISTENCE_DIR, OH_WORKSPACE_PATH,
 /// OH_CONVERSATION_WORKTREE_ROOT and OH_CONVERSATION_IDLE_TTL_SECONDS; so is its file
@@ -131,7 +131,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let given = Given::read()?;
     let session_keys: Vec<String> =
         command.api_keys.iter().filter(|key| !key.is_empty()).cloned().chain(given.session_keys()?).collect();
-    if session_keys.is_empty() && !host.is_loopback() && !command.without_key {
+    let is_exposed = session_keys.is_empty() && !host.is_loopback() && !command.without_key;
+    if is_exposed && !has_named_keys(place)? {
         return Err(Error::Setup(SetupError::OpenToEverybody { host }));
     }
     let telemetry = command.otel_endpoint.filter(|endpoint| !endpoint.is_empty());
@@ -163,6 +164,11 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
             output.line(format!("serving {} on {url}", store.path().display()))
         }
     })
+}
+
+/// Returns whether the database has named keys, also revoked ones: then every request needs a key.
+fn has_named_keys(place: &Place<'_>) -> Result<bool> {
+    Ok(place.path.exists() && !place.read()?.maintenance().server_keys()?.is_empty())
 }
 
 /// Returns the configuration of a server over `database`, as far as the environment defines it.

@@ -94,7 +94,13 @@ impl Error {
             | Self::BackupAstray { .. }
             | Self::BackupTooShort { .. }
             | Self::Setup(
-                SetupError::OpenToEverybody { .. } | SetupError::Setting { .. } | SetupError::NotBuilt { .. },
+                SetupError::OpenToEverybody { .. }
+                | SetupError::Setting { .. }
+                | SetupError::NotBuilt { .. }
+                | SetupError::KeyName { .. }
+                | SetupError::KeyExists { .. }
+                | SetupError::NoSuchKey { .. }
+                | SetupError::TooManyKeys { .. },
             )
             | Self::WouldOverwrite { .. } => ErrorClass::Unusable,
             Self::WrongSignature { .. }

@@ -18,6 +18,32 @@ pub enum SetupError {
         /// What is wrong with it, and where.
         reason: String,
     },
+    /// A key of a server cannot be named so.
+    #[error("a key's name has 1 to {max} letters, digits, `.`, `_`, `-` or `@`")]
+    KeyName {
+        /// The maximum length.
+        max: usize,
+    },
+    /// There is a key of a server with this name, and it is in use.
+    #[error(
+        "there is a key named {name} already; revoke it first (`annals keys server revoke {name}`), or name this one otherwise"
+    )]
+    KeyExists {
+        /// The name.
+        name: String,
+    },
+    /// No key of a server with this name is in use.
+    #[error("there is no key named {name} to revoke; `annals keys server list` shows the keys there are")]
+    NoSuchKey {
+        /// The name.
+        name: String,
+    },
+    /// There are as many keys of servers in use as there may be.
+    #[error("{max} keys are in use, which is the maximum; revoke one that is not needed")]
+    TooManyKeys {
+        /// The maximum.
+        max: usize,
+    },
     /// The server could not listen, or stopped listening.
     #[error("while serving on {address}: {source}")]
     Serve {

@@ -6,6 +6,7 @@ use super::Asset;
 pub(super) const ASSETS: &[Asset] = &[
     file("icon.svg", include_bytes!("app/icon.svg")),
     file("index.html", include_bytes!("app/index.html")),
+    file("lib/access.js", include_bytes!("app/lib/access.js")),
     file("lib/api.js", include_bytes!("app/lib/api.js")),
     file("lib/download.js", include_bytes!("app/lib/download.js")),
     file("lib/format.js", include_bytes!("app/lib/format.js")),

@@ -83,14 +83,14 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/plugins", plugins::routes())
         .nest("/sub-agents", agents::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn_with_state(app.shared_config(), auth::check));
+        .layer(from_fn_with_state(Arc::clone(app.keys()), auth::check));
     let files = Router::new()
         .nest("/conversations", browser::routes())
         .layer(from_fn_with_state(Arc::clone(&app), browser::check));
     let config = app.shared_config();
     Router::new()
         .merge(probes::routes())
-        .merge(metrics::routes())
+        .merge(metrics::routes(&app))
         .merge(gateway::routes(&app))
         .merge(openapi::routes())
         .merge(page::routes())
@@ -98,8 +98,8 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/sockets", socket::routes())
         .fallback(openapi::no_route)
         .method_not_allowed_fallback(openapi::no_method)
-        .layer(from_fn_with_state(Arc::clone(&config), origin::check))
-        .layer(from_fn_with_state(Arc::clone(&config), cors::answer))
+        .layer(from_fn_with_state(Arc::clone(app.keys()), origin::check))
+        .layer(from_fn_with_state(config, cors::answer))
         .layer(from_fn(origin::mark))
         .layer(from_fn_with_state(Arc::clone(&app), metrics::measure))
         .with_state(app)

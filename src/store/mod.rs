@@ -47,6 +47,8 @@ pub use derived::projection::hosted::OwnProjectionStatus;
 pub use derived::projection::{ProjectionStatus, rebuild::RebuildProgress};
 pub use derived::schema::{DerivedObject, ObjectKind, derived_objects};
 pub use engine::SqlValue;
+#[cfg(feature = "agent")]
+pub(crate) use engine::acting::acting;
 #[cfg(feature = "server")]
 pub(crate) use engine::heap::Cancel;
 pub use file::database::APPLICATION_ID;
@@ -84,6 +86,8 @@ pub use read::query::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
 pub use read::search::{Hit, SearchFilter};
+#[cfg(feature = "server")]
+pub(crate) use read::server_keys::ServerKeys;
 pub use read::subscription::{SUBSCRIPTION_NAME_BYTES_MAX, Subscription, SubscriptionStatus};
 pub use read::usage::ReplyUsage;
 pub use table::admin::{Act, ActKind, Receipt};
@@ -96,6 +100,8 @@ pub use table::kept::Part;
 pub use table::log::StoredEvent;
 pub use table::origin::{Container, Glue, Origin, Problem};
 pub use table::repair::{Mending, Repair};
+#[cfg(any(feature = "cli", feature = "server"))]
+pub(crate) use table::server_key::{KeyRole, ServerKey};
 pub(crate) use transfer::carry::{Beside, Parcel, Step};
 pub(crate) use transfer::foreign::{ForeignDatabase, ForeignTable, ForeignValue, NewForeignDatabase};
 pub(crate) use transfer::import::{Arrival, ArrivingFile, ImportSource, LogCopy, Surroundings};

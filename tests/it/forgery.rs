@@ -69,6 +69,12 @@ fn file() -> &'static [u8] {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let scratch = Scratch::new();
         write(&scratch.open_without_projector());
+        let keys = ["add ann --role read", "add ben --role write", "revoke ann"];
+        for arguments in keys.into_iter().filter(|_| cfg!(feature = "cli")) {
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_annals"));
+            command.arg("--db").arg(scratch.database()).args(["keys", "server"]).args(arguments.split(' '));
+            assert!(command.output().unwrap().status.success(), "{arguments}");
+        }
         // The file is complete, because the store is closed.
         std::fs::read(scratch.database()).unwrap()
     });

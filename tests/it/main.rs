@@ -122,6 +122,7 @@ mod server;
 mod server_annals;
 #[cfg(feature = "server")]
 mod server_feed;
+mod server_keys;
 #[cfg(feature = "server")]
 mod server_load;
 #[cfg(feature = "server")]

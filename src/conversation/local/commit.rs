@@ -12,7 +12,7 @@ use crate::error::Expected;
 use crate::event::{Event, NewEvent, kind};
 use crate::ids::Version;
 use crate::state::ExecutionStatus;
-use crate::store::{Append, BaseStateChange, Leaf};
+use crate::store::{Append, BaseStateChange, Leaf, acting};
 
 /// How often to check whether tools of another process are still running.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
@@ -104,12 +104,13 @@ impl Local {
         let base_state = (!draft.fields.is_empty())
             .then(|| BaseStateChange { expected: Some(live.version), fields: draft.fields.clone() });
         let is_changed = base_state.is_some();
-        let (id, to_write) = (self.id.clone(), draft.events.clone());
+        let (id, to_write, by) = (self.id.clone(), draft.events.clone(), draft.by.clone());
         self.host
             .call(move |store| {
                 let events = to_write.iter().map(|event| Ok(NewEvent::parse(event.dump())?));
                 let events = events.collect::<crate::Result<Vec<_>>>()?;
-                store.append_all(&id, Append { expected, events, base_state, leaf })
+                let append = Append { expected, events, base_state, leaf };
+                acting(by.as_deref(), || store.append_all(&id, append))
             })
             .await?;
         live.stored += draft.events.len() as u64;

@@ -21,6 +21,8 @@ pub(in crate::conversation) struct Draft {
     pub fields: Vec<FieldChange>,
     /// The event that HEAD points to, if HEAD was moved explicitly.
     pub leaf: Option<Leaf>,
+    /// The user who caused it, if it is not the store's own: the holder of a key of a server.
+    pub by: Option<String>,
 }
 
 /// Whether changes of the base state become events for clients, as at the reference's server.

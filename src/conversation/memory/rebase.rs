@@ -55,6 +55,7 @@ pub(in crate::conversation) fn rebase(live: &mut Live, mut draft: Draft, leaf: O
         !(is_paused && change.field == "execution_status" && change.value.as_deref() == Some(&*running))
     });
     live.draft.fields = draft.fields;
+    live.draft.by = draft.by;
     true
 }
 

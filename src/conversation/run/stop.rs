@@ -56,9 +56,16 @@ impl Conversation {
     /// # Errors
     /// The errors of the store.
     pub async fn reject_pending_actions(&self, reason: &str) -> Result<usize> {
+        self.reject_by(reason, None).await
+    }
+
+    /// Does the same. The record of the decision names `by`, the holder of a key of a server. `None`: the user of the
+    /// store.
+    pub(crate) async fn reject_by(&self, reason: &str, by: Option<String>) -> Result<usize> {
         self.0.refuse_closed()?;
         let mut live = self.0.lock_between().await?;
         let count = self.0.reject(&mut live, reason);
+        live.draft.by = by;
         self.0.commit(&mut live).await?;
         Ok(count)
     }

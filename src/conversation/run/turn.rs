@@ -43,6 +43,8 @@ pub(in crate::conversation) struct Run {
     pub max_budget: Option<f64>,
     pub steps: u64,
     detector: Option<Detector>,
+    /// The user who consents to the waiting actions, if it is not the store's own. Taken with the first consent.
+    by: Option<String>,
 }
 
 /// Whether a run continues.
@@ -70,6 +72,12 @@ impl Conversation {
     /// # Errors
     /// As [`Conversation::run`], and [`ConversationError::Limit`] if `max_iterations` is 0.
     pub async fn run_with(&self, options: RunOptions) -> Result<ExecutionStatus> {
+        self.run_by(options, None).await
+    }
+
+    /// Does the same. The record of the consent names `by`, the holder of a key of a server. `None`: the user of the
+    /// store.
+    pub(crate) async fn run_by(&self, options: RunOptions, by: Option<String>) -> Result<ExecutionStatus> {
         if options.max_iterations == Some(0) {
             return Err(ConversationError::Limit { setting: "max_iterations" });
         }
@@ -78,7 +86,7 @@ impl Conversation {
         let (local, running) = (Arc::clone(&self.0), slot.running.clone());
         let done = tokio::spawn(async move {
             let _slot = slot;
-            local.run(running.cancel, options).await
+            local.run(running.cancel, options, by).await
         });
         match done.await {
             Ok(outcome) => outcome.map(|()| self.status()),
@@ -135,7 +143,12 @@ impl Local {
         if slot.claim.is_none() { Err(taken()) } else { Ok(slot) }
     }
 
-    async fn run(self: &Arc<Self>, cancel: CancellationToken, options: RunOptions) -> Result<()> {
+    async fn run(
+        self: &Arc<Self>,
+        cancel: CancellationToken,
+        options: RunOptions,
+        by: Option<String>,
+    ) -> Result<()> {
         self.ready().await?;
         let mut run = {
             let mut live = self.lock().await?;
@@ -146,6 +159,7 @@ impl Local {
                 max_budget: options.max_budget.or(self.parts.max_budget),
                 steps: 0,
                 detector: self.parts.thresholds.map(Detector::new),
+                by,
             }
         };
         let outcome = loop {
@@ -229,8 +243,10 @@ impl Local {
                 return Ok(Next::Turn);
             }
         }
+        let by = run.by.take();
         if live.base.status == ExecutionStatus::WaitingForConfirmation {
             live.set(Change::Status(ExecutionStatus::Running));
+            live.draft.by = by;
         }
         self.commit(&mut live).await?;
         let before = live.base.last_user_message.clone();

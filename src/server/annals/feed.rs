@@ -10,6 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -21,6 +22,7 @@ use super::log::payload;
 use crate::ids::Position;
 use crate::server::App;
 use crate::server::http::budget::{self, Admission, Charge, Read, STEP_BYTES_MAX};
+use crate::server::http::caller::Caller;
 use crate::server::http::failure::{Failure, Problem};
 use crate::server::http::request::Params;
 use crate::server::http::stream::Stream;
@@ -38,6 +40,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Opens a feed of the events after `Last-Event-ID`, else after `after`, else from now on.
 pub(super) async fn open(
     State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
@@ -53,6 +56,7 @@ pub(super) async fn open(
             // A client that is gone, or that reads nothing, can reconnect.
             _gone = follow(&app, after, news, stream) => {}
             () = app.ending().cancelled() => {}
+            () = app.keys().revoked(&caller) => {}
         }
         drop(place);
     });

@@ -37,6 +37,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
             "/conversations/{conversation_id}/events",
             post(log::append).layer(append_limit).get(log::page),
         )
+        .route("/access", get(whole::access))
         .route("/diff", get(moment::diff))
         .route("/search", get(question::search))
         .route("/query", get(question::views).post(question::query))

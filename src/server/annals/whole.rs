@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::ids::ActNumber;
 use crate::ids::ConversationId;
 use crate::server::App;
+use crate::server::http::caller::Caller;
 use crate::server::http::failure::Failure;
 use crate::server::http::request::Params;
 use crate::server::http::stream::Stream;
@@ -44,6 +45,15 @@ pub(super) async fn stats(
         None => Ok(shape::statistics(&store.statistics()?, &store.usage(None)?)),
     });
     figures.await.map(Json)
+}
+
+/// Returns what the caller may do: the name of its key, the role, and whether the server changes nothing.
+pub(super) async fn access(Extension(caller): Extension<Caller>) -> Json<Value> {
+    Json(json!({
+        "key": caller.name().map(|name| &**name),
+        "role": caller.role().as_str(),
+        "read_only": caller.reads_only(),
+    }))
 }
 
 /// Returns the administrative acts after number `after`, the oldest first.

@@ -10,19 +10,20 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use serde_json::{Value, json};
 
 use super::create;
 use crate::ids::ConversationId;
 use crate::server::App;
+use crate::server::http::caller::Caller;
 use crate::server::http::failure::{Failure, Problem, success};
 use crate::server::http::request::{self, Params, PathId};
 use crate::server::live::info::{Runtime, Skills, Stored, available};
 use crate::server::live::plan::Plan;
 use crate::server::workspace::worktree;
 use crate::state::ExecutionStatus;
-use crate::store::{ConversationFilter, Order, Store};
+use crate::store::{ConversationFilter, Order, Store, acting};
 
 const PAGE_MAX: u64 = 100;
 const IDS_MAX: usize = 99;
@@ -165,6 +166,7 @@ async fn batch(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value
 
 async fn change(
     State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
     PathId(id): PathId,
     body: Bytes,
 ) -> Result<Json<Value>, Failure> {
@@ -180,7 +182,8 @@ async fn change(
     let known = id.clone();
     app.ask(move |store| {
         store.conversation(&known)?;
-        title.map_or(Ok(()), |title| store.set_title(&known, Some(&title)))
+        let set = |title: String| acting(caller.user().as_deref(), || store.set_title(&known, Some(&title)));
+        title.map_or(Ok(()), set)
     })
     .await?;
     if let Some(tags) = tags {
@@ -229,12 +232,16 @@ pub(super) fn tags(value: &Value) -> Result<BTreeMap<String, String>, Failure> {
     Ok(tags)
 }
 
-async fn delete(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
+async fn delete(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    PathId(id): PathId,
+) -> Result<Json<Value>, Failure> {
     let known = id.clone();
     let stored = app.ask(move |store| Stored::read(store, &known)).await?;
     app.sessions().refuse_elsewhere(&id).await?;
     app.announce_deletion(&stored);
-    app.sessions().delete(&app, &id).await?;
+    app.sessions().delete(&app, &id, caller.user()).await?;
     app.bash.forget(&id).await;
     if let Some(worktree) = worktree::of(app.config(), &Plan::resumed(&stored).working_dir) {
         release(&app, &worktree).await?;

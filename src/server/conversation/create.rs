@@ -98,7 +98,7 @@ pub(super) async fn start(
     drop(session);
     if begun.is_err() {
         // A failed creation must leave nothing behind. If the deletion fails too, the first failure is reported.
-        let _ignored_failure = app.sessions().delete(app, &id).await;
+        let _ignored_failure = app.sessions().delete(app, &id, None).await;
     }
     begun
 }

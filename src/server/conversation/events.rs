@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use chrono::{DateTime, Local, NaiveDateTime};
 use serde_json::Value;
 
@@ -17,6 +17,7 @@ use crate::event::{Content, Event, Given};
 use crate::ids::{ConversationId, EventId};
 use crate::server::App;
 use crate::server::http::budget::{self, Admission, Charge, PAGE_BYTES_MAX, Read};
+use crate::server::http::caller::Caller;
 use crate::server::http::failure::{Failure, Problem, success};
 use crate::server::http::json::{array, held, text};
 use crate::server::http::message;
@@ -24,7 +25,8 @@ use crate::server::http::request::{self, Params, PathId};
 use crate::server::http::stream::Stream;
 use crate::server::live::session::Busy;
 use crate::server::live::wire::{self, Nulls, Provenance, provenance};
-use crate::store::{EventQuery, Store, StoredEvent};
+use crate::state::ExecutionStatus;
+use crate::store::{EventQuery, KeyRole, Store, StoredEvent};
 
 /// The maximum number of events in a page.
 const PAGE_MAX: u64 = 100;
@@ -359,6 +361,7 @@ async fn say(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> Re
 /// Accepts or rejects the pending actions.
 async fn respond(
     State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
     PathId(id): PathId,
     body: Bytes,
 ) -> Result<Json<Value>, Failure> {
@@ -374,12 +377,17 @@ async fn respond(
     let reason = request::text(&members, "reason")?.unwrap_or("User rejected the action.").to_owned();
     let session = app.sessions().open(&app, &id).await.map_err(named(&id))?;
     if accepts {
-        match session.start(&app, Busy::Refuse) {
+        let waits = session.conversation.status() == ExecutionStatus::WaitingForConfirmation;
+        // Without a waiting action this is a run, which takes more than the right to answer.
+        if !waits && !caller.may(KeyRole::Write) {
+            return Err(Failure::conflict("No action waits for an answer."));
+        }
+        match session.start_by(&app, Busy::Refuse, caller.user()) {
             Err(Failure::Refused(StatusCode::CONFLICT, _)) | Ok(()) => {}
             Err(other) => return Err(other),
         }
     } else {
-        session.conversation.reject_pending_actions(&reason).await?;
+        session.conversation.reject_by(&reason, caller.user()).await?;
     }
     Ok(success())
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -45,17 +45,8 @@ pub(in crate::server) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/v1/models", get(models))
         .route("/v1/chat/completions", post(complete))
         .layer(axum::extract::DefaultBodyLimit::max(request::BODY_BYTES_MAX))
-        .layer(from_fn_with_state(Arc::clone(app), check))
-}
-
-/// Passes on a request with a session key. The key may be in its own header, or a bearer token as in OpenAI's clients.
-async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
-    if auth::is_known(app.config(), auth::key(request.headers())) || auth::is_known(app.config(), bearer) {
-        return next.run(request).await;
-    }
-    Failure::Refused(StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()).into_response()
+        // OpenAI's clients send the key as a bearer token.
+        .layer(from_fn_with_state(Arc::clone(app.keys()), auth::check_either))
 }
 
 async fn models(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {

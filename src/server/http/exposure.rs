@@ -1,7 +1,8 @@
 //! The form in which a caller wants to see secrets: the header `X-Expose-Secrets`
 //! (`docs/reference/secrets.md#exposure`).
 //!
-//! As in the reference, a caller with a session key may see them, because its commands could read them anyway.
+//! As in the reference, a caller with a session key may see them, because its commands could read them anyway. Of named
+//! keys, those with the role `admin` may.
 
 use axum::http::{HeaderMap, StatusCode};
 
@@ -19,6 +20,11 @@ pub(in crate::server) enum Exposure<'c> {
     Sealed(&'c Cipher),
     /// In plain text.
     Plain,
+}
+
+/// Returns whether a request asks for secrets in any form.
+pub(in crate::server) fn is_asked(headers: &HeaderMap) -> bool {
+    headers.get_all(HEADER).iter().any(|value| !value.as_bytes().trim_ascii().is_empty())
 }
 
 impl<'c> Exposure<'c> {

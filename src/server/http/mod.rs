@@ -1,13 +1,14 @@
 //! Requests and answers, and the limits of clients. Every other room of the server uses this one.
 //!
 //! The room reads requests (`request`, `message`), checks them against the reference's schemas (`shape`), and turns
-//! errors into answers (`failure`). It decides who may call (`auth`, `cors`, `origin`), and how many connections and
+//! errors into answers (`failure`). It decides who may call (`auth`, `caller`, `roles`, `cors`, `origin`), and how many connections and
 //! bytes a client may have (`listen`, `stall`, `gate`, `permits`, `budget`). It names the configuration. It does not
 //! know the state of the server, so it never names `App`.
 
 pub(super) mod ask;
 pub(super) mod auth;
 pub(super) mod budget;
+pub(super) mod caller;
 pub(super) mod cors;
 pub(super) mod exposure;
 pub(super) mod failure;
@@ -19,6 +20,7 @@ pub(super) mod origin;
 pub(super) mod percent;
 pub(super) mod permits;
 pub(super) mod request;
+pub(super) mod roles;
 pub(super) mod shape;
 mod stall;
 pub(super) mod stream;

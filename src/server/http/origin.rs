@@ -18,18 +18,19 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::caller::Keys;
 use super::cors;
 use super::failure::Failure;
 use crate::server::Config;
 
 /// Refuses requests from foreign pages if the server has no keys.
 pub(in crate::server) async fn check(
-    State(config): State<Arc<Config>>,
+    State(keys): State<Arc<Keys>>,
     request: Request,
     next: Next,
 ) -> Response {
-    if config.session_keys.is_empty()
-        && let Some(why) = refusal(&Names::of(&config), &request)
+    if let Some(why) = refusal(&Names::of(keys.config()), &request)
+        && keys.are_missing().await
     {
         return Failure::Refused(StatusCode::FORBIDDEN, why.to_owned()).into_response();
     }

@@ -24,6 +24,7 @@ use crate::ids::ConversationId;
 use crate::server::config::Config;
 use crate::server::http::ask::ask;
 use crate::server::http::budget::Budgets;
+use crate::server::http::caller::Keys;
 use crate::server::http::failure::Failure;
 use crate::server::http::permits::Gates;
 use crate::state::ExecutionStatus;
@@ -39,6 +40,7 @@ const ROUND: Duration = Duration::from_secs(5);
 pub struct App {
     store: Store,
     config: Arc<Config>,
+    keys: Arc<Keys>,
     started: Instant,
     last_activity: Mutex<Instant>,
     /// The commands that clients ran outside of conversations.
@@ -69,6 +71,8 @@ impl App {
         let now = Instant::now();
         let hub = Hub::start(&store)?;
         let opening = Opening::new(store.clone(), &config)?;
+        let config = Arc::new(config);
+        let keys = Keys::start(&store, &config);
         let key = config.session_keys.first().map(String::as_str);
         Ok(Self {
             webhooks: Webhooks::start(&config.webhooks, key, opening.transport(), &hub),
@@ -78,7 +82,8 @@ impl App {
             undelivered: OnceLock::new(),
             hub,
             store,
-            config: Arc::new(config),
+            config,
+            keys,
             started: now,
             last_activity: Mutex::new(now),
             annals: Gates::default(),
@@ -91,6 +96,9 @@ impl App {
 
     /// Repairs conversations that were running in a process that has ended.
     pub async fn repair(&self) {
+        if self.store.is_read_only() {
+            return;
+        }
         self.sessions.repair(self).await;
     }
 
@@ -104,7 +112,7 @@ impl App {
                 () = self.ending.cancelled() => return,
                 _ = rounds.tick() => {}
             }
-            self.sessions.repair(self).await;
+            self.repair().await;
             if let Some(idle) = self.config.idle_max {
                 self.sessions.release(self, idle).await;
             }
@@ -236,6 +244,11 @@ impl App {
     /// Returns the configuration, for code that keeps it.
     pub(in crate::server) fn shared_config(&self) -> Arc<Config> {
         Arc::clone(&self.config)
+    }
+
+    /// Returns the keys of the server.
+    pub(in crate::server) fn keys(&self) -> &Arc<Keys> {
+        &self.keys
     }
 
     /// Returns the time when the server was started.

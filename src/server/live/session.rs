@@ -15,7 +15,7 @@ use super::App;
 use super::hub::Frame;
 use super::info::Stored;
 use super::title;
-use crate::conversation::{Conversation, Goal, UserMessage};
+use crate::conversation::{Conversation, Goal, RunOptions, UserMessage};
 use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::server::http::failure::Failure;
 use crate::state::ExecutionStatus;
@@ -132,6 +132,14 @@ impl Session {
     /// # Errors
     /// 409 if a run is active here or in another process and `busy` is [`Busy::Refuse`]; 429 if no slot is free.
     pub fn start(self: &Arc<Self>, app: &Arc<App>, busy: Busy) -> Result<(), Failure> {
+        self.start_by(app, busy, None)
+    }
+
+    /// Does the same. If actions wait for consent, `by` gives it: the holder of a named key.
+    ///
+    /// # Errors
+    /// As [`Session::start`].
+    pub fn start_by(self: &Arc<Self>, app: &Arc<App>, busy: Busy, by: Option<String>) -> Result<(), Failure> {
         let mut run = self.lock();
         match (&mut *run, busy) {
             (Run::Running { .. } | Run::Goal { .. }, Busy::Refuse) => return Err(Failure::running()),
@@ -149,7 +157,7 @@ impl Session {
         *run = Run::Running { again: false };
         drop(run);
         let (session, app) = (Arc::clone(self), Arc::clone(app));
-        tokio::spawn(async move { session.run(&app, slot, busy).await });
+        tokio::spawn(async move { session.run(&app, slot, busy, by).await });
         Ok(())
     }
 
@@ -185,7 +193,7 @@ impl Session {
                 let _unwritten = session.conversation.stop_goal().await;
                 session.conversation.wait().await;
             }
-            session.run(&app, slot, Busy::FollowUp).await;
+            session.run(&app, slot, Busy::FollowUp, None).await;
         });
         Ok(())
     }
@@ -199,13 +207,13 @@ impl Session {
 
     /// Runs, repeats the run if there is a new message, and sends the final state to all subscribers. If the run may be
     /// refused, a client waits for the answer to its request. The final state is then sent after that answer.
-    async fn run(&self, app: &App, slot: OwnedSemaphorePermit, busy: Busy) {
+    async fn run(&self, app: &App, slot: OwnedSemaphorePermit, busy: Busy, mut by: Option<String>) {
         let answered = tokio::time::sleep(ANSWERED_WITHIN);
         loop {
             let pursued = matches!(*self.lock(), Run::Goal { .. });
             let went_well = pursued || {
                 // An error is already an event. If even that event could not be written, the error cannot be reported.
-                self.conversation.run().await.is_ok()
+                self.conversation.run_by(RunOptions::default(), by.take()).await.is_ok()
             };
             let mut run = self.lock();
             let again = matches!(*run, Run::Running { again: true } | Run::Goal { again: true, .. });

@@ -21,7 +21,7 @@ use crate::conversation::{Claim, Conversation};
 use crate::ids::ConversationId;
 use crate::server::http::failure::Failure;
 use crate::state::ExecutionStatus;
-use crate::store::{ConversationFilter, Order};
+use crate::store::{ConversationFilter, Order, acting};
 
 /// How long active runs may take to pause when the server ends: at first, and at last. And how long the hooks for the
 /// end of a conversation may take.
@@ -169,7 +169,9 @@ impl Sessions {
 
     /// Ends the active run, closes the conversation and deletes it. Meanwhile it cannot be opened, and no other process
     /// can run it.
-    pub async fn delete(&self, app: &App, id: &ConversationId) -> Result<(), Failure> {
+    ///
+    /// The administrative log names `by`, the holder of a named key. `None`: the user who runs the server.
+    pub async fn delete(&self, app: &App, id: &ConversationId, by: Option<String>) -> Result<(), Failure> {
         let place = self.place(id);
         let mut open = place.lock().await;
         if let Some(session) = open.take() {
@@ -179,7 +181,7 @@ impl Sessions {
         }
         let _claim = self.claim(id).await?;
         let known = id.clone();
-        app.ask(move |store| store.retention().delete(&known)).await.map(|_| ())
+        app.ask(move |store| acting(by.as_deref(), || store.retention().delete(&known))).await.map(|_| ())
     }
 
     /// Closes conversations that were not used for the given time, have no active run and have no subscribers.

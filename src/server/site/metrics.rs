@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware::Next;
+use axum::http::header;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::server::App;
 use crate::server::http::auth;
+use crate::server::http::caller::Caller;
 use crate::server::http::failure::Failure;
 use crate::server::live::metrics::{Kind, Text};
 use crate::store::ConversationFilter;
@@ -21,8 +22,10 @@ use crate::store::ConversationFilter;
 /// The route under which requests are counted that match no route.
 const NO_ROUTE: &str = "none";
 
-pub(in crate::server) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/metrics", get(show))
+pub(in crate::server) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
+    // Prometheus has a setting for a bearer token.
+    let check = from_fn_with_state(Arc::clone(app.keys()), auth::check_either);
+    Router::new().route("/metrics", get(show)).layer(check)
 }
 
 /// Counts a request and measures the time until its answer began.
@@ -36,26 +39,19 @@ pub(in crate::server) async fn measure(
     let begun = std::time::Instant::now();
     let response = next.run(request).await;
     let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
+    if let Some(name) = response.extensions().get::<Caller>().and_then(Caller::name) {
+        app.metrics().count_key(name, response.status());
+    }
     app.metrics().count(route, &method, response.status(), begun.elapsed());
     response
 }
 
-/// Returns whether a client may read the metrics. The key may be sent as everywhere else, or as a bearer token, because
-/// Prometheus has a setting for that.
-fn may(app: &App, headers: &HeaderMap) -> bool {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
-    auth::is_known(app.config(), bearer.or_else(|| auth::key(headers)))
-}
-
-async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Failure> {
-    if !may(&app, &headers) {
-        return Err(Failure::Refused(StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()));
-    }
+async fn show(State(app): State<Arc<App>>) -> Result<Response, Failure> {
+    let names = app.keys().names().await?;
     let mut text = Text::default();
     file(&app, &mut text).await?;
     process(&app, &mut text);
-    app.metrics().write(&mut text);
+    app.metrics().write(&mut text, &names);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.into_string())
         .into_response())
 }

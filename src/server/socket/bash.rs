@@ -10,17 +10,19 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::admission::{self, Caller, OVERLOADED, RESTARTS};
+use super::admission::{self, Arrival, OVERLOADED, RESTARTS, UNAUTHORISED};
 use super::wire::{ReceivedFrame, Socket, Upgrade};
 use crate::ids::{EventId, Timestamp};
 use crate::server::App;
 use crate::server::http::budget;
+use crate::server::http::caller::Caller;
 use crate::server::http::failure::Failure;
 use crate::server::http::gate::Gate;
 use crate::server::http::request::Params;
 use crate::server::live::bash::BashEvent;
 use crate::server::workspace::bash;
 use crate::server::workspace::scope::Scope;
+use crate::store::KeyRole;
 
 /// The maximum number of subscribers.
 const LISTENERS_MAX: usize = 50;
@@ -32,38 +34,41 @@ pub(super) async fn open(
     gate: Option<Extension<Gate>>,
     upgrade: Upgrade,
 ) -> Result<Response, Failure> {
-    let caller = admission::check_key(&app, &params, &headers, gate)?;
+    let arrival = admission::check_key(&app, &params, &headers, gate, KeyRole::Admin).await?;
     let forbidden = |_| Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let resends = match params.get("resend_mode") {
         Some("all") => true,
         Some(_) => false,
         None => params.flag("resend_all").map_err(forbidden)?,
     };
-    let (frame_bytes_max, permit) = (admission::frame_bytes_max(&caller), admission::reserve_socket(&app)?);
-    Ok(upgrade.serve(frame_bytes_max, move |socket| async move {
+    let (frame_bytes_max, permit) = (admission::frame_bytes_max(&arrival), admission::reserve_socket(&app)?);
+    let caller = admission::known(&arrival);
+    let response = upgrade.serve(frame_bytes_max, move |socket| async move {
         let _permit = permit;
-        serve(app, caller, resends, socket).await;
-    }))
+        serve(app, arrival, resends, socket).await;
+    });
+    Ok(admission::marked(response, caller))
 }
 
-async fn serve(app: Arc<App>, caller: Caller, resends: bool, mut socket: Socket) {
-    if admission::authorize(&app, caller, &mut socket).await.is_none() {
-        return;
-    }
+async fn serve(app: Arc<App>, arrival: Arrival, resends: bool, mut socket: Socket) {
+    let authorized = admission::authorize(&app, arrival, &mut socket, KeyRole::Admin).await;
+    let Some(caller) = authorized else { return };
     let history = app.bash.whole();
     if history.listeners() >= LISTENERS_MAX {
         return socket.close(OVERLOADED, "Too many connections").await;
     }
     let events = history.listen();
-    if resends {
-        for event in history.all() {
-            if send(&app, &event, &mut socket).await.is_none() {
-                return;
-            }
+    let past = if resends { history.all() } else { Vec::new() };
+    let all = async {
+        for event in past {
+            send(&app, &event, &mut socket).await?;
         }
-    }
+        follow(&app, &caller, events, &mut socket).await
+    };
     // A client that has disconnected needs no answer.
-    let _gone = follow(&app, events, &mut socket).await;
+    if admission::until_revoked(&app, &caller, all).await {
+        socket.close(UNAUTHORISED, admission::REVOKED).await;
+    }
 }
 
 /// Sends an event. If it was dropped before it could be sent, the client is too slow, and the socket is closed.
@@ -79,7 +84,12 @@ async fn send(app: &App, event: &Weak<BashEvent>, socket: &mut Socket) -> Option
     socket.send(text).await
 }
 
-async fn follow(app: &App, mut events: Receiver<Weak<BashEvent>>, socket: &mut Socket) -> Option<()> {
+async fn follow(
+    app: &App,
+    caller: &Caller,
+    mut events: Receiver<Weak<BashEvent>>,
+    socket: &mut Socket,
+) -> Option<()> {
     loop {
         tokio::select! {
             () = app.ending().cancelled() => {
@@ -96,7 +106,7 @@ async fn follow(app: &App, mut events: Receiver<Weak<BashEvent>>, socket: &mut S
             },
             received = socket.receive() => match received {
                 ReceivedFrame::Text(text) => {
-                    if let Err((code, detail)) = run(app, text.as_str()).await {
+                    if let Err((code, detail)) = run(app, caller, text.as_str()).await {
                         socket.send(error(code, &detail).to_string()).await?;
                     }
                 }
@@ -108,10 +118,11 @@ async fn follow(app: &App, mut events: Receiver<Weak<BashEvent>>, socket: &mut S
 }
 
 /// Starts the command of a frame. Ignores an authentication frame, because the client is already authorized.
-async fn run(app: &App, text: &str) -> Result<(), (&'static str, String)> {
+async fn run(app: &App, caller: &Caller, text: &str) -> Result<(), (&'static str, String)> {
     if admission::auth_frame(text).is_some() {
         return Ok(());
     }
+    caller.check_change(KeyRole::Admin).map_err(|failure| ("Forbidden", failure.message()))?;
     let value: Value = serde_json::from_str(text).map_err(|error| ("JSONDecodeError", error.to_string()))?;
     let members = value.as_object().ok_or(("ValidationError", "a command is an object".to_owned()))?;
     match bash::begin(app, &Scope::whole(), members).await {

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::admission::{self, Caller};
+use super::admission::{self, Arrival};
 use super::listener::{FrameFormat, Listener};
 use super::wire::{Socket, Upgrade};
 use crate::ids::{ConversationId, Sequence};
@@ -18,7 +18,7 @@ use crate::server::http::gate::Gate;
 use crate::server::http::request::{Params, PathId};
 use crate::server::live::hub::Piece;
 use crate::server::live::session::snapshot;
-use crate::store::EventQuery;
+use crate::store::{EventQuery, KeyRole};
 
 /// The past events that are sent again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,23 +52,22 @@ pub(super) async fn open(
     gate: Option<Extension<Gate>>,
     upgrade: Upgrade,
 ) -> Result<Response, Failure> {
-    let caller = admission::check_key(&app, &params, &headers, gate)?;
+    let arrival = admission::check_key(&app, &params, &headers, gate, KeyRole::Read).await?;
     let forbidden = |_| Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let PathId(id) = id.map_err(forbidden)?;
     let resend = Resend::of(&params)?;
-    let (frame_bytes_max, permit) = (admission::frame_bytes_max(&caller), admission::reserve_socket(&app)?);
-    Ok(upgrade.serve(frame_bytes_max, move |socket| async move {
+    let (frame_bytes_max, permit) = (admission::frame_bytes_max(&arrival), admission::reserve_socket(&app)?);
+    let caller = admission::known(&arrival);
+    let response = upgrade.serve(frame_bytes_max, move |socket| async move {
         let _permit = permit;
-        serve(app, id, caller, resend, socket).await;
-    }))
+        serve(app, id, arrival, resend, socket).await;
+    });
+    Ok(admission::marked(response, caller))
 }
 
-async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, resend: Resend, socket: Socket) {
-    let Some(mut listener) = Listener::enter(app, id, caller, socket, Events).await else { return };
-    // A client that has disconnected needs no answer.
-    if begin(&mut listener, resend).await.is_some() {
-        let _gone = listener.follow().await;
-    }
+async fn serve(app: Arc<App>, id: ConversationId, arrival: Arrival, resend: Resend, socket: Socket) {
+    let Some(listener) = Listener::enter(app, id, arrival, socket, Events).await else { return };
+    listener.serve(async |listener| begin(listener, resend).await).await;
 }
 
 /// Sends the whole state, then the requested past events.

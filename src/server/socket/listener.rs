@@ -7,16 +7,17 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::admission::{self, Caller, OVERLOADED, RESTARTS, UNKNOWN};
+use super::admission::{self, Arrival, OVERLOADED, RESTARTS, UNAUTHORISED, UNKNOWN};
 use super::past::Past;
 use super::wire::{ReceivedFrame, Socket};
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
+use crate::server::http::caller::Caller;
 use crate::server::http::failure::Failure;
 use crate::server::http::message;
 use crate::server::live::hub::{Frame, Piece, QueuedFrame};
 use crate::server::live::session::Busy;
-use crate::store::EventQuery;
+use crate::store::{EventQuery, KeyRole};
 
 /// The format of a socket's frames, with one method for each kind of content. `None` ends the connection.
 pub(super) trait FrameFormat {
@@ -39,6 +40,7 @@ pub(super) struct Listener<W> {
     pub id: ConversationId,
     pub socket: Socket,
     pub wording: W,
+    caller: Caller,
     /// The first sequence that has not been sent.
     pub next: u64,
     frames: Receiver<Arc<QueuedFrame>>,
@@ -50,11 +52,11 @@ impl<W: FrameFormat> Listener<W> {
     pub async fn enter(
         app: Arc<App>,
         id: ConversationId,
-        caller: Caller,
+        arrival: Arrival,
         mut socket: Socket,
         wording: W,
     ) -> Option<Self> {
-        admission::authorize(&app, caller, &mut socket).await?;
+        let caller = admission::authorize(&app, arrival, &mut socket, KeyRole::Read).await?;
         if !admission::has_room(&app, &id) {
             socket.close(OVERLOADED, "Too many connections for this conversation").await;
             return None;
@@ -64,7 +66,20 @@ impl<W: FrameFormat> Listener<W> {
             socket.close(UNKNOWN, "Conversation not found").await;
             return None;
         };
-        Some(Self { app, id, socket, wording, next, frames })
+        Some(Self { app, id, socket, wording, caller, next, frames })
+    }
+
+    /// Does `work` and then follows the conversation, until the client or the server ends the connection, or the
+    /// caller's key is revoked.
+    pub async fn serve(mut self, work: impl AsyncFnOnce(&mut Self) -> Option<()>) {
+        let (app, caller) = (Arc::clone(&self.app), self.caller.clone());
+        let all = async {
+            work(&mut self).await?;
+            self.follow().await
+        };
+        if admission::until_revoked(&app, &caller, all).await {
+            self.socket.close(UNAUTHORISED, admission::REVOKED).await;
+        }
     }
 
     /// Sends all events of the log that the query finds.
@@ -99,7 +114,7 @@ impl<W: FrameFormat> Listener<W> {
     }
 
     /// Sends new frames and handles received ones, until the client or the server ends the connection.
-    pub async fn follow(&mut self) -> Option<()> {
+    async fn follow(&mut self) -> Option<()> {
         let ending = self.app.ending().clone();
         loop {
             tokio::select! {
@@ -114,7 +129,8 @@ impl<W: FrameFormat> Listener<W> {
                 },
                 received = self.socket.receive() => match received {
                     ReceivedFrame::Text(text) => {
-                        if let Err((code, detail)) = receive(&self.app, &self.id, text.as_str()).await {
+                        let received = receive(&self.app, &self.id, &self.caller, text.as_str()).await;
+                        if let Err((code, detail)) = received {
                             self.wording.refusal(&mut self.socket, code, &detail).await?;
                         }
                     }
@@ -160,10 +176,16 @@ impl<W: FrameFormat> Listener<W> {
 ///
 /// # Errors
 /// A code and a text that describe the problem.
-async fn receive(app: &Arc<App>, id: &ConversationId, text: &str) -> Result<(), (&'static str, String)> {
+async fn receive(
+    app: &Arc<App>,
+    id: &ConversationId,
+    caller: &Caller,
+    text: &str,
+) -> Result<(), (&'static str, String)> {
     if admission::auth_frame(text).is_some() {
         return Ok(());
     }
+    caller.check_change(KeyRole::Write).map_err(|failure| ("Forbidden", failure.message()))?;
     let mut value: serde_json::Value =
         serde_json::from_str(text).map_err(|error| ("JSONDecodeError", error.to_string()))?;
     if let Some(content) = value.get_mut("content")

@@ -10,7 +10,7 @@ use axum::response::Response;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::admission::{self, Caller, OVERLOADED};
+use super::admission::{self, Arrival, OVERLOADED};
 use super::listener::{FrameFormat, Listener};
 use super::wire::{Socket, Upgrade};
 use crate::ids::{ConversationId, Sequence};
@@ -20,7 +20,7 @@ use crate::server::http::gate::Gate;
 use crate::server::http::request::{Params, PathId};
 use crate::server::live::hub::{Piece, Step};
 use crate::server::live::session::snapshot;
-use crate::store::EventQuery;
+use crate::store::{EventQuery, KeyRole};
 
 /// The maximum size of an event that is copied into its frame: 32 KiB.
 const WHOLE_BYTES_MAX: usize = 32 << 10;
@@ -36,24 +36,24 @@ pub(super) async fn open(
     gate: Option<Extension<Gate>>,
     upgrade: Upgrade,
 ) -> Result<Response, Failure> {
-    let caller = admission::check_key(&app, &params, &headers, gate)?;
+    let arrival = admission::check_key(&app, &params, &headers, gate, KeyRole::Read).await?;
     let forbidden = || Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let PathId(id) = id.map_err(|_| forbidden())?;
     let after =
         params.get("after_seq").map(|text| text.parse::<i64>().map_err(|_| forbidden())).transpose()?;
-    let (frame_bytes_max, permit) = (admission::frame_bytes_max(&caller), admission::reserve_socket(&app)?);
-    Ok(upgrade.serve(frame_bytes_max, move |socket| async move {
+    let (frame_bytes_max, permit) = (admission::frame_bytes_max(&arrival), admission::reserve_socket(&app)?);
+    let caller = admission::known(&arrival);
+    let response = upgrade.serve(frame_bytes_max, move |socket| async move {
         let _permit = permit;
-        serve(app, id, caller, after, socket).await;
-    }))
+        serve(app, id, arrival, after, socket).await;
+    });
+    Ok(admission::marked(response, caller))
 }
 
-async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, after: Option<i64>, socket: Socket) {
+async fn serve(app: Arc<App>, id: ConversationId, arrival: Arrival, after: Option<i64>, socket: Socket) {
     let frames = Framed { items: HashSet::new() };
-    let Some(mut listener) = Listener::enter(app, id, caller, socket, frames).await else { return };
-    if begin(&mut listener, after).await.is_some() {
-        let _gone = listener.follow().await;
-    }
+    let Some(listener) = Listener::enter(app, id, arrival, socket, frames).await else { return };
+    listener.serve(async |listener| begin(listener, after).await).await;
 }
 
 /// Sends the range of the past events, then these events, then the whole state.

@@ -46,11 +46,9 @@ pub(in crate::server) fn routes() -> Router<Arc<App>> {
 /// Authorizes a request by a key in a header or in the cookie.
 pub(in crate::server) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let cookie = cookie(headers).map(ToOwned::to_owned);
-    if auth::is_known(app.config(), auth::key(headers)) || auth::is_known(app.config(), cookie.as_deref()) {
-        return next.run(request).await;
-    }
-    Failure::Refused(StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()).into_response()
+    let given: Vec<String> =
+        [auth::key(headers), cookie(headers)].into_iter().flatten().map(str::to_owned).collect();
+    auth::pass(app.keys(), &given, request, next).await
 }
 
 fn cookie(headers: &HeaderMap) -> Option<&str> {

@@ -18,7 +18,7 @@ mod migrations {
 }
 
 /// The number of the newest file in `migrations/`.
-const NEWEST_FILE: u32 = 17;
+const NEWEST_FILE: u32 = 18;
 
 /// The schema version that this program writes, in `PRAGMA user_version`. It grows by one with every migration, and
 /// with every projection that makes its tables itself.
@@ -102,9 +102,9 @@ pub(in crate::store) fn set_up(db: &Connection, actor: &Actor) -> Result<()> {
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS | FunctionFlags::SQLITE_DETERMINISTIC;
     db.create_scalar_function("only_annals_appends_to_the_log", 0, flags, |_| Ok(true))
         .doing("setting up the database")?;
-    let actor = actor.to_line();
+    let actor = actor.clone();
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY;
-    db.create_scalar_function(change::ACTOR, 0, flags, move |_| Ok(actor.clone()))
+    db.create_scalar_function(change::ACTOR, 0, flags, move |_| Ok(actor.acting().to_line()))
         .doing("setting up the database")?;
     db.set_prepared_statement_cache_capacity(192);
     keep_plans(db).doing("setting up the database")?;

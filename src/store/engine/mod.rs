@@ -1,8 +1,10 @@
 //! The engine (SQLite) itself: its errors, its transactions, its reading connections, the memory that a statement may
-//! use, the functions that statements of others may call, spans of the work with it, and the URIs of files.
+//! use, the functions that statements of others may call, spans of the work with it, the URIs of files, and the user for
+//! whom a thread writes.
 //!
 //! For all other rooms. It knows no table, and names no other room.
 
+pub(super) mod acting;
 mod error;
 pub(super) mod functions;
 pub(super) mod heap;

@@ -431,6 +431,7 @@ impl Watch {
     }
 }
 
-fn data_version(db: &Connection) -> rusqlite::Result<i64> {
+/// Returns a number that changes when another connection has written to the file.
+pub(super) fn data_version(db: &Connection) -> rusqlite::Result<i64> {
     db.query_row("PRAGMA data_version", [], |row| row.get(0))
 }

@@ -20,6 +20,8 @@ mod own;
 pub(super) mod projected;
 pub(super) mod query;
 pub(super) mod search;
+#[cfg(feature = "server")]
+pub(super) mod server_keys;
 mod shown;
 mod tree;
 mod typed;

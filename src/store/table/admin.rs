@@ -18,7 +18,7 @@ use super::change::ChainEnd;
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::ids::{ActNumber, ConversationId, Timestamp};
-use crate::store::engine::WhileDoing as _;
+use crate::store::engine::{WhileDoing as _, acting};
 use crate::store::options::{Actor, PAGE_MAX};
 use crate::store::{Audit, Retention};
 
@@ -54,6 +54,12 @@ impl Actor {
         let host = self.host.as_ref().map(|host| format!("@{host}")).unwrap_or_default();
         one_line(format!("{user}{host} {}", self.program).trim())
     }
+
+    /// Returns this actor with the user for whom the thread changes the file ([`acting`]).
+    pub(in crate::store) fn acting(&self) -> Self {
+        let user = acting::user().or_else(|| self.user.clone());
+        Self { user, ..self.clone() }
+    }
 }
 
 /// The kinds of changes to a file other than appends.
@@ -78,6 +84,10 @@ pub enum ActKind {
     Vacuum,
     /// The file was made from a backup.
     Restore,
+    /// A key of a server was made.
+    AddKey,
+    /// A key of a server was revoked.
+    RevokeKey,
 }
 
 impl ActKind {
@@ -94,6 +104,8 @@ impl ActKind {
             Self::Accept => "accept",
             Self::Vacuum => "vacuum",
             Self::Restore => "restore",
+            Self::AddKey => "add-key",
+            Self::RevokeKey => "revoke-key",
         }
     }
 }
@@ -169,6 +181,7 @@ pub(in crate::store) fn write(
     new: &NewAct<'_>,
     now: Timestamp,
 ) -> Result<ActNumber> {
+    let actor = actor.acting();
     let last: Option<(i64, [u8; 32])> = db
         .prepare_cached(LAST)
         .and_then(|mut statement| statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).optional())

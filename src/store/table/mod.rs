@@ -17,3 +17,4 @@ pub(super) mod origin;
 pub(super) mod related;
 pub(super) mod repair;
 pub(super) mod row;
+pub(super) mod server_key;

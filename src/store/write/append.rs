@@ -15,6 +15,7 @@ use crate::event::NewEvent;
 use crate::ids::{ConversationId, EventId, Position, Sequence, Timestamp};
 use crate::state::status::Effect;
 use crate::store::derived::projection::hosted::Hosted;
+use crate::store::engine::acting::{self, Acting};
 use crate::store::engine::transaction::all_or_nothing;
 use crate::store::own::OwnEvent;
 use crate::store::table::base_state::{self, BaseStateChange};
@@ -71,13 +72,15 @@ pub(in crate::store) struct Request {
     pub conversation: ConversationId,
     pub append: Append,
     effects: Vec<Effect>,
+    /// The user for whom it is made, if it is not the store's own.
+    user: Option<String>,
 }
 
 impl Request {
     pub(in crate::store) fn new(conversation: ConversationId, append: Append) -> Self {
         let effects =
             append.events.iter().map(|event| Effect::of(event.envelope(), event.payload())).collect();
-        Self { conversation, append, effects }
+        Self { conversation, append, effects, user: acting::user() }
     }
 
     /// Returns its size in bytes, for the limits of a transaction and of the queue.
@@ -169,6 +172,7 @@ impl<'a> Session<'a> {
     }
 
     fn append(&mut self, request: &Request) -> Result<Vec<Appended>> {
+        let _until_done = Acting::begin(request.user.clone());
         let conversation = &request.conversation;
         if !self.entries.contains_key(conversation)
             && let Some(entry) = Entry::load_to_append(self.db, conversation)?

@@ -1,7 +1,7 @@
 //! The number, the statuses and the durations of requests, by route.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
@@ -15,9 +15,12 @@ const BOUNDS: [f64; 13] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 const METHODS: [&str; 7] = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"];
 const OTHER_METHOD: &str = "OTHER";
 
-/// Requests by route.
+/// Requests by route, and by the name of a key.
 #[derive(Default)]
-pub(in crate::server) struct Metrics(Mutex<BTreeMap<String, BTreeMap<&'static str, Series>>>);
+pub(in crate::server) struct Metrics {
+    routes: Mutex<BTreeMap<String, BTreeMap<&'static str, Series>>>,
+    keys: Mutex<BTreeMap<Arc<str>, BTreeMap<u16, u64>>>,
+}
 
 /// The requests of one route and method.
 #[derive(Default)]
@@ -34,7 +37,7 @@ impl Metrics {
         let method = METHODS.into_iter().find(|known| *known == method.as_str()).unwrap_or(OTHER_METHOD);
         let seconds = took.as_secs_f64();
         let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
-        let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         if !routes.contains_key(route) {
             routes.insert(route.to_owned(), BTreeMap::new());
         }
@@ -45,9 +48,28 @@ impl Metrics {
         series.seconds += seconds;
     }
 
-    /// Writes the counts.
-    pub fn write(&self, text: &mut Text) {
-        let routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Counts an answered request of a caller with a named key.
+    pub fn count_key(&self, name: &Arc<str>, status: StatusCode) {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        *keys.entry(Arc::clone(name)).or_default().entry(status.as_u16()).or_default() += 1;
+    }
+
+    /// Writes the counts. `names` are the names of the keys that may be used; the counts of others are forgotten.
+    pub fn write(&self, text: &mut Text, names: &[String]) {
+        self.write_routes(text);
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.retain(|name, _| names.iter().any(|known| **known == **name));
+        let requests = "annals_key_requests_total";
+        text.head(requests, Kind::Counter, "Requests with a named key, by the key's name and the status.");
+        for (name, statuses) in keys.iter() {
+            for (status, count) in statuses {
+                text.line(requests, &[("key", name), ("status", &status.to_string())], *count as f64);
+            }
+        }
+    }
+
+    fn write_routes(&self, text: &mut Text) {
+        let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         let all = || {
             routes.iter().flat_map(|(route, methods)| {
                 methods.iter().map(move |(method, series)| (route, method, series))
@@ -92,10 +114,14 @@ mod tests {
         metrics.count("/a/{id}", &Method::GET, StatusCode::OK, Duration::from_millis(1));
         metrics.count("/a/{id}", &Method::GET, StatusCode::NOT_FOUND, Duration::from_secs(100));
         metrics.count("/a/{id}", &unknown, StatusCode::METHOD_NOT_ALLOWED, Duration::ZERO);
+        metrics.count_key(&"ann".into(), StatusCode::OK);
+        metrics.count_key(&"gone".into(), StatusCode::OK);
         let mut text = Text::default();
-        metrics.write(&mut text);
+        metrics.write(&mut text, &["ann".to_owned()]);
         let text = text.into_string();
+        assert!(!text.contains("gone"), "{text}");
         for line in [
+            r#"annals_key_requests_total{key="ann",status="200"} 1"#,
             r#"annals_http_requests_total{method="GET",route="/a/{id}",status="200"} 1"#,
             r#"annals_http_requests_total{method="GET",route="/a/{id}",status="404"} 1"#,
             r#"annals_http_requests_total{method="OTHER",route="/a/{id}",status="405"} 1"#,

@@ -5,6 +5,8 @@ use serde_json::{Map, Value, json};
 use super::list;
 use super::operation::{Answer, Body, Group, Kind, Operation, Parameter};
 use crate::server::http::auth;
+use crate::server::http::roles::{self, Need};
+use crate::store::KeyRole;
 
 const SCHEMAS: &str = include_str!("schemas.json");
 
@@ -70,15 +72,20 @@ fn described(group: &Group, operation: &Operation) -> Value {
                 json!({"required": true, "content": {"multipart/form-data": {"schema": file}}});
         }
     }
-    if needs_key(operation) {
+    if let Some(role) = role(operation) {
         value["security"] = json!([{"SessionKey": []}]);
+        value["x-annals-role"] = json!(role.as_str());
     }
     value
 }
 
-/// Returns whether the operation needs a key if the server has keys.
-fn needs_key(operation: &Operation) -> bool {
-    operation.path.starts_with("/api/") || operation.path == "/metrics"
+/// Returns the role that a named key must have. `None` if the operation needs no key.
+pub(super) fn role(operation: &Operation) -> Option<KeyRole> {
+    let method = operation.method.parse().ok()?;
+    match roles::need(&method, operation.path) {
+        Need::Nothing => None,
+        Need::Role(role) => Some(role),
+    }
 }
 
 /// Returns the names in the braces of a path.
@@ -147,6 +154,7 @@ fn responses(operation: &Operation) -> Value {
         let (what, schema) = match status {
             400 => ("The request cannot be fulfilled in this form", "Refusal"),
             401 => ("The session key is missing or wrong", "Refusal"),
+            403 => ("The key has a role that does not allow this", "Refusal"),
             404 => ("Not found", "Refusal"),
             409 => ("The request conflicts with the current state", "Refusal"),
             413 => ("The request is too large", "Refusal"),
@@ -157,8 +165,8 @@ fn responses(operation: &Operation) -> Value {
         add(status, what, &[("application/json", reference(schema))]);
     };
     let mut refusals = operation.refusals.to_vec();
-    if needs_key(operation) {
-        refusals.push(401);
+    if role(operation).is_some() {
+        refusals.extend([401, 403]);
     }
     if operation.path.contains('{') || !operation.query.is_empty() || !matches!(operation.body, Body::None) {
         refusals.push(422);

@@ -8,12 +8,13 @@ use serde_json::Value;
 
 use super::operation::Standing;
 use super::{build, list};
+use crate::server::http::roles;
 use crate::server::{App, Config, router};
 use crate::store::{Options, Store};
 
 /// Returns the methods and paths of the router. They are read from its debug output, because it has no other way to
 /// list them.
-async fn served() -> BTreeSet<(String, String)> {
+async fn all_served() -> BTreeSet<(String, String)> {
     let store = Store::in_memory(&Options::default()).unwrap();
     let app = Arc::new(App::new(store, Config::default()).unwrap());
     let shown = format!("{:?}", router(app));
@@ -36,8 +37,8 @@ async fn served() -> BTreeSet<(String, String)> {
             }
         }
     }
-    // Sockets are not operations. The document describes them in words.
-    served.retain(|(_, path)| !path.starts_with("/sockets/"));
+    // A socket is opened with GET, although its route takes every method.
+    served.retain(|(method, path)| !path.starts_with("/sockets/") || method == "GET");
     let mut served: BTreeSet<_> =
         served.into_iter().map(|(method, path)| (method, path.replace("{*", "{"))).collect();
     // A path with a slash at its end is the same operation as the path without it.
@@ -45,6 +46,14 @@ async fn served() -> BTreeSet<(String, String)> {
     served.retain(|(method, path)| {
         path.strip_suffix('/').is_none_or(|path| !all.contains(&(method.clone(), path.to_owned())))
     });
+    served
+}
+
+/// Returns the methods and paths of the router that are operations. Sockets are none; the document describes them in
+/// words.
+async fn served() -> BTreeSet<(String, String)> {
+    let mut served = all_served().await;
+    served.retain(|(_, path)| !path.starts_with("/sockets/"));
     served
 }
 
@@ -59,6 +68,20 @@ async fn the_list_and_the_router_have_the_same_operations() {
     assert!(unlisted.is_empty(), "served, but not so in src/server/site/openapi/list/: {unlisted:#?}");
     let unserved: Vec<_> = listed.difference(&served).collect();
     assert!(unserved.is_empty(), "in src/server/site/openapi/list/, but no route: {unserved:#?}");
+}
+
+#[tokio::test]
+async fn every_route_has_one_role() {
+    let mut seen = BTreeSet::new();
+    for (method, path, _) in roles::table() {
+        let route = (method.to_owned(), path.to_owned());
+        assert!(seen.insert(route), "{method} {path} is twice in src/server/http/roles.rs");
+    }
+    let served = all_served().await;
+    let without: Vec<_> = served.difference(&seen).collect();
+    assert!(without.is_empty(), "served, but not in src/server/http/roles.rs: {without:#?}");
+    let unserved: Vec<_> = seen.difference(&served).collect();
+    assert!(unserved.is_empty(), "in src/server/http/roles.rs, but no route: {unserved:#?}");
 }
 
 #[test]
@@ -125,7 +148,7 @@ fn table() -> String {
             group_name = group.name;
             let _ = write!(
                 text,
-                "\n### {group_name}\n\n| | route | what it does | against the reference |\n|---|---|---|---|\n"
+                "\n### {group_name}\n\n| | route | role | what it does | against the reference |\n|---|---|---|---|---|\n"
             );
         }
         let (mark, standing) = match operation.standing {
@@ -135,9 +158,13 @@ fn table() -> String {
             Standing::Absent(why) => ("-", format!("left out (501): {why}")),
             Standing::NotFound(why) => ("=", format!("404, as there: {why}")),
         };
+        let role = match build::role(operation) {
+            Some(role) if operation.is_served() => role.as_str(),
+            Some(_) | None => "",
+        };
         let _ = writeln!(
             text,
-            "| {mark} | `{} {}` | {} | {standing} |",
+            "| {mark} | `{} {}` | {role} | {} | {standing} |",
             operation.method, operation.path, operation.summary
         );
     }

@@ -30,7 +30,7 @@ pub(super) const GROWING: &[(&str, &str)] =
     &[("admin_act", "number"), ("admin_receipt", "act"), ("repair", "key")];
 
 /// Tables that are copied whole if they have changed.
-pub(super) const WHOLE: &[&str] = &["archive_dictionary", "log", "subscription"];
+pub(super) const WHOLE: &[&str] = &["archive_dictionary", "log", "server_key", "subscription"];
 
 /// Tables whose rows must keep the order in which they were written, because no column has that order.
 const ORDERED: &[&str] = &["base_state_change", "head_change", "problem"];

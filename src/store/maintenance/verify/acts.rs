@@ -10,6 +10,7 @@ use crate::store::Store;
 use crate::store::engine::{WhileDoing as _, is_damage};
 use crate::store::options::PAGE_MAX;
 use crate::store::table::admin::{self, Act};
+use crate::store::table::server_key;
 
 /// Reads only the table's keys.
 const NEXT: &str = "SELECT min(number) FROM admin_act WHERE number > ?1";
@@ -18,12 +19,17 @@ const NEXT: &str = "SELECT min(number) FROM admin_act WHERE number > ?1";
 const DAMAGE_MAX: usize = 100;
 
 impl Store {
-    /// Checks the chain of acts. If an act cannot be read, the chain ends there; the others that cannot be read are
+    /// Checks the chain of acts, and the keys of servers, which it records. If an act cannot be read, the chain ends there; the others that cannot be read are
     /// findings too.
     pub(super) fn verify_acts(&self, seen: &mut Verification) -> Result<()> {
         let problems = self.snapshot(admin::verify);
         match seen.bear("the administrative log", problems)? {
-            Some(problems) => problems.into_iter().for_each(|what| seen.of_the_file(what)),
+            Some(problems) => {
+                problems.into_iter().for_each(|what| seen.of_the_file(what));
+                let keys = self.snapshot(server_key::verify);
+                let keys = seen.bear("the keys of servers", keys)?;
+                keys.unwrap_or_default().into_iter().for_each(|what| seen.of_the_file(what));
+            }
             None => {
                 let damage = self.acts_after(ActNumber::START, &mut |_| Ok(true))?;
                 seen.damage(damage);

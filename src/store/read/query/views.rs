@@ -232,6 +232,7 @@ const OTHERS: &[SqlView] = &[
             "waited_ms",
             "reason",
             "result_sequence",
+            "decided_by",
         ],
     },
     SqlView {

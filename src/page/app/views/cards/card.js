@@ -22,7 +22,7 @@ function Menu({ sequence, event, context }) {
     ['Fork from here', () => context.fork(event.id)],
     ['Move HEAD here', () => context.navigate(event.id)],
     ['Compare with now', () => context.compare(sequence)],
-  ].filter(([name]) => !context.copyOf || !['Fork from here', 'Move HEAD here'].includes(name));
+  ].filter(([name]) => context.mayWrite() || !['Fork from here', 'Move HEAD here'].includes(name));
   const keys = (pressed) => {
     const all = [...element.current.querySelectorAll('[role=menuitem]')];
     const place = all.indexOf(document.activeElement);

@@ -1,6 +1,7 @@
 // The actions on a whole conversation: run, pause, interrupt, rename, delete.
 import { html, useState } from '../../lib/ui.js';
 import { go } from '../../lib/router.js';
+import { may } from '../../lib/access.js';
 import { encodedPath, post, remove } from '../../lib/api.js';
 import { runOrShowError, showNote } from '../../lib/notes.js';
 import { plural } from '../../lib/format.js';
@@ -39,11 +40,11 @@ export function Actions({ context, rename }) {
   });
   const isRunning = status === 'running';
   return html`
-    ${isRunning ? html`
+    ${isRunning ? may('approve') && html`
       <button onClick=${() => command('pause')} title="After the step under way"><${Icon} name="pause" />Pause</button>
       <button onClick=${() => command('interrupt')} title="At once"><${Icon} name="stop" />Interrupt</button>`
-    : status !== 'waiting_for_confirmation' && html`<button onClick=${() => command('run')} title="Let the agent go on"><${Icon} name="play" />Run</button>`}
-    <button class="plain" onClick=${rename}>Name and tags</button>
-    <button class="plain wrong" onClick=${() => setDeleting(true)}>Delete</button>
+    : status !== 'waiting_for_confirmation' && may('write') && html`<button onClick=${() => command('run')} title="Let the agent go on"><${Icon} name="play" />Run</button>`}
+    ${may('write') && html`<button class="plain" onClick=${rename}>Name and tags</button>`}
+    ${may('admin') && html`<button class="plain wrong" onClick=${() => setDeleting(true)}>Delete</button>`}
     <${Deletion} context=${context} isOpen=${isDeleting} close=${() => setDeleting(false)} />`;
 }

@@ -37,8 +37,8 @@ function Branch({ branch, last, context, live }) {
       <div class="row">
         <button class="small" onClick=${() => context.goTo(branch.tip_sequence)}>Go to its tip, #${count(branch.tip_sequence)}</button>
         ${!branch.live && live && html`<a class="button small" href=${href(['compare'], { left: `${context.id}@${branch.tip}`, right: context.id })}>Compare with the live one</a>`}
-        ${!context.copyOf && !branch.live && html`<button class="small" onClick=${() => context.navigate(branch.tip)}>Make it live</button>`}
-        ${!context.copyOf && html`<button class="small" onClick=${() => context.fork(branch.tip)}>Fork it</button>`}
+        ${context.mayWrite() && !branch.live && html`<button class="small" onClick=${() => context.navigate(branch.tip)}>Make it live</button>`}
+        ${context.mayWrite() && html`<button class="small" onClick=${() => context.fork(branch.tip)}>Fork it</button>`}
       </div>
     </li>`;
 }

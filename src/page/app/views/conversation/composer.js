@@ -1,5 +1,6 @@
 // The field for messages to the agent, and the buttons for calls that wait for consent.
 import { html, useRef, useState } from '../../lib/ui.js';
+import { may } from '../../lib/access.js';
 import { encodedPath, get, post } from '../../lib/api.js';
 import { useLoad } from '../../lib/load.js';
 import { runOrShowError } from '../../lib/notes.js';
@@ -56,11 +57,11 @@ export function Composer({ context }) {
     }
   };
   return html`
-    ${status === 'waiting_for_confirmation' && html`<${Consent} context=${context} />`}
-    <div class="composer">
+    ${status === 'waiting_for_confirmation' && may('approve') && html`<${Consent} context=${context} />`}
+    ${may('write') && html`<div class="composer">
       <textarea id="say" ref=${field} rows="1" dir="auto" value=${text} onInput=${(event) => setText(event.currentTarget.value)} onKeyDown=${keys}
         placeholder="Write to the agent; Ctrl+Enter sends" aria-label="A message to the agent"></textarea>
       <label class="inline" title="Let the agent go on with it"><input type="checkbox" checked=${runs} onChange=${(event) => setRuns(event.currentTarget.checked)} />run</label>
       <button class="main" disabled=${isBusy || !text.trim()} onClick=${send}>Send</button>
-    </div>`;
+    </div>`}`;
 }

@@ -1,6 +1,7 @@
 // The state and the actions that the cards of a conversation share.
 import { signal } from '../../lib/ui.js';
 import { go, setQuery } from '../../lib/router.js';
+import { may } from '../../lib/access.js';
 import { encodedPath, get, isAbort, post } from '../../lib/api.js';
 import { showError, showNote } from '../../lib/notes.js';
 import { Log } from './log.js';
@@ -22,6 +23,11 @@ export class Context {
     this.raw = signal(null);
     this.control = { current: null };
     this.abort = new AbortController();
+  }
+
+  /** Whether the conversation may be changed here: it is no copy of another program's log, and the key allows it. */
+  mayWrite() {
+    return !this.copyOf && may('write');
   }
 
   isLive(sequence) {

@@ -46,7 +46,7 @@ export function shortcuts(context, { toggleSide }) {
     { keys: '{', what: 'Twenty steps back', run: () => step(-20) },
     { keys: '}', what: 'Twenty steps forward', run: () => step(20) },
     { keys: '.', what: 'Now: the end of the log', run: () => { context.setAt(null); context.control.current?.goToEnd(); } },
-    { keys: 'f', what: 'Fork from the event', run: () => id() && !context.copyOf && context.fork(id()) },
+    { keys: 'f', what: 'Fork from the event', run: () => id() && context.mayWrite() && context.fork(id()) },
     { keys: 'b', what: 'Branches', run: () => setQuery({ tab: 'branches' }, { replace: false }) },
     { keys: 'l', what: 'The timeline', run: () => setQuery({ tab: '' }, { replace: false }) },
     { keys: 's', what: 'Show or hide the state', run: toggleSide },

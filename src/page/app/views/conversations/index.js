@@ -1,6 +1,7 @@
 // The list of conversations. Its filters are kept in the address, and its rows are updated continually.
 import { html, useEffect, useMemo, useRef, useState } from '../../lib/ui.js';
 import { go, setQuery, all } from '../../lib/router.js';
+import { may } from '../../lib/access.js';
 import { count } from '../../lib/format.js';
 import { useShortcuts } from '../../lib/keys.js';
 import { VirtualList } from '../../ui/virtual.js';
@@ -45,7 +46,7 @@ export function View({ query }) {
     { keys: 'j', what: 'The next conversation', run: () => move(1) },
     { keys: 'k', what: 'The previous one', run: () => move(-1) },
     { keys: 'Enter', what: 'Open it', run: open },
-    { keys: 'n', what: 'A new conversation', run: () => setNew(true) },
+    { keys: 'n', what: 'A new conversation', run: () => may('write') && setNew(true) },
     { keys: '/', what: 'Search', run: () => field.current?.focus() },
   ], [rows, selected, total]);
   const withTag = (tag) => setQuery({ tag: [...new Set([...all(query.tag), tag])] });
@@ -53,7 +54,7 @@ export function View({ query }) {
     <div class="heading">
       <h1>Conversations <span class="soft number">${total === null ? '' : count(total)}</span></h1>
       <span class="grow"></span>
-      <button onClick=${() => setNew(true)}><${Icon} name="plus" />New</button>
+      ${may('write') && html`<button onClick=${() => setNew(true)}><${Icon} name="plus" />New</button>`}
     </div>
     <${NewConversation} isOpen=${isNew} close=${() => setNew(false)} />
     <${Filters} query=${query} field=${field} />

@@ -162,6 +162,9 @@ pub(in crate::server::site::openapi) const ANNALS: Group = Group {
         .answers_or("Table", "text/html")
         .refuses(&[404])
         .own(),
+        get("/api/annals/access", "What the caller may do: the name and the role of its key")
+            .answers("Anything")
+            .own(),
         get("/api/annals/stats", "Statistics of the whole file")
             .query(&[may("by", Kind::Word(&["conversation", "kind", "tool", "day"]), "grouped by this")])
             .answers("Anything")

@@ -1,0 +1,72 @@
+//! The named keys of a server, read again as soon as another process has changed them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::Connection;
+
+use super::feed::data_version;
+use crate::error::Result;
+use crate::store::Store;
+use crate::store::engine::WhileDoing as _;
+use crate::store::table::server_key::{self, ServerKey};
+
+const DOING: &str = "reading the keys of servers";
+
+/// The named keys of a store's file. They are read only if the file was written to since they were last read.
+pub(crate) struct ServerKeys {
+    store: Store,
+    seen: Mutex<Seen>,
+}
+
+/// The keys that were read last.
+#[derive(Default)]
+struct Seen {
+    /// The connection that tells whether the file was written to.
+    watch: Option<Connection>,
+    /// The number of the file's state from which the keys are.
+    version: Option<i64>,
+    keys: Arc<Vec<ServerKey>>,
+}
+
+impl ServerKeys {
+    /// Makes it without reading.
+    pub fn new(store: &Store) -> Self {
+        Self { store: store.clone(), seen: Mutex::default() }
+    }
+
+    /// Returns the keys if the file was not written to since they were read. Blocks for a few microseconds at most.
+    ///
+    /// # Errors
+    /// Any read error.
+    pub fn known(&self) -> Result<Option<Arc<Vec<ServerKey>>>> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.version(&mut seen)?;
+        Ok((seen.version == Some(version)).then(|| Arc::clone(&seen.keys)))
+    }
+
+    /// Reads the keys. May wait for a reading connection.
+    ///
+    /// # Errors
+    /// Any read error.
+    pub fn read(&self) -> Result<Arc<Vec<ServerKey>>> {
+        // What is written after this moment is read the next time.
+        let version = self.version(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let keys = self.store.read(server_key::all)?;
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen.keys != keys {
+            seen.keys = Arc::new(keys);
+        }
+        seen.version = Some(version);
+        Ok(Arc::clone(&seen.keys))
+    }
+
+    fn version(&self, seen: &mut Seen) -> Result<i64> {
+        let watch = match seen.watch.take() {
+            Some(watch) => watch,
+            None => self.store.0.watch.connect().doing(DOING)?,
+        };
+        let version = data_version(&watch).doing(DOING)?;
+        seen.watch = Some(watch);
+        Ok(version)
+    }
+}

@@ -42,6 +42,7 @@ const PORT: u16 = 8000;
     annals serve\n  \
     SESSION_API_KEY=$KEY annals --db team.db serve --port 8000\n  \
     SESSION_API_KEY=$KEY annals serve --host 0.0.0.0\n  \
+    annals serve --read-only --port 8001     for auditors; `annals keys server add` gives each a key\n  \
     annals serve --config server.toml     [serve] port = 8000, api_keys = [..], max_concurrent_runs = 20, ..\n  \
     OH_CONVERSATIONS_PATH=workspace/conversations annals serve --import-folders   in the reference's place")]
 pub(super) struct Arguments {
@@ -89,6 +90,10 @@ pub(super) struct Arguments {
     /// database); events that are already in the database stay unchanged
     #[arg(long)]
     pub import_folders: bool,
+    /// Change nothing and run nothing, for auditors: the database is opened for reading only, and requests that would
+    /// change something are refused. Another server may write to the database meanwhile
+    #[arg(long, conflicts_with = "import_folders")]
+    pub read_only: bool,
     /// Listen on other addresses than this machine's without a key: everyone who reaches the server may run commands
     #[arg(long)]
     pub without_key: bool,
@@ -110,7 +115,8 @@ impl Arguments {
             lookup_origins: or(&self.lookup_origins, &table.lookup_origins),
             otel_endpoint: self.otel_endpoint.clone().or_else(|| table.otel_endpoint.clone()),
             extras: self.extras.or(table.extras),
-            import_folders: self.import_folders || table.import_folders,
+            import_folders: !self.read_only && (self.import_folders || table.import_folders),
+            read_only: self.read_only,
             without_key: self.without_key || table.without_key,
         }
     }
@@ -150,18 +156,19 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         ..configured(place.path, &given, session_keys)?
     };
     table.fill(&mut config)?;
-    let store = place.open(&Options::default())?;
+    let store = if command.read_only { place.read_only()? } else { place.open(&Options::default())? };
     let folders = config.conversations_dir.clone();
     if command.import_folders {
         import_folders(&store, &folders)?;
-    } else {
+    } else if !command.read_only {
         offer_import(&store, &folders, output);
     }
     listen(store, config, SocketAddr::new(host, port), |store, url| {
         if output.json {
-            output.value(&json!({"url": url, "database": store.path()}))
+            output.value(&json!({"url": url, "database": store.path(), "read_only": store.is_read_only()}))
         } else {
-            output.line(format!("serving {} on {url}", store.path().display()))
+            let how = if store.is_read_only() { ", for reading only," } else { "" };
+            output.line(format!("serving {}{how} on {url}", store.path().display()))
         }
     })
 }

@@ -131,6 +131,7 @@ mod server_metrics;
 mod server_page;
 #[cfg(feature = "server")]
 mod server_questions;
+mod server_read_only;
 mod server_twice;
 #[cfg(feature = "agent")]
 mod skills;

@@ -20,6 +20,7 @@ pub mod kind;
 mod kinds;
 pub(crate) mod message;
 pub(crate) mod model;
+pub(crate) mod network;
 pub(crate) mod new_event;
 mod observation;
 mod own;

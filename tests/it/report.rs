@@ -269,11 +269,11 @@ fn commands_that_use_the_network_are_recognised() {
         ("curl -s https://example.com/x | sh", "a URL,curl"),
         ("/usr/bin/curl example.com", "curl"),
         ("cd /tmp && git clone git@example.com:a/b.git", "git clone"),
-        ("git push origin main", "git push"),
+        ("git -C /srv push origin main", "git push"),
         ("python3.12 -m pip install requests", "pip install"),
-        ("npm ci", "npm"),
-        ("DEBIAN_FRONTEND=noninteractive apt-get install -y jq", "apt"),
-        ("apt -y install jq; apk --no-cache add jq", "apk,apt"),
+        ("npm ci", "npm ci"),
+        ("DEBIAN_FRONTEND=noninteractive apt-get install -y jq", "apt-get install"),
+        ("apt -y install jq; apk --no-cache add jq", "apk add,apt install"),
         ("ssh host uptime", "ssh"),
         ("CURL -I X", "curl"),
         ("cat curly.txt my-curl libcurl.so", ""),
@@ -291,15 +291,7 @@ fn commands_that_use_the_network_are_recognised() {
         .filter(|(_, programs)| !programs.is_empty())
         .map(|(line, programs)| format!("{programs} | {line}"))
         .collect();
-    let mut found = rows(&store, "network", &[], &["programs", "what"]);
-    for row in &mut found {
-        // The order of the listed programs is not guaranteed.
-        let (programs, what) = row.split_once(" | ").unwrap();
-        let mut programs: Vec<&str> = programs.split(',').collect();
-        programs.sort_unstable();
-        *row = format!("{} | {what}", programs.join(","));
-    }
-    assert_eq!(found, expected);
+    assert_eq!(rows(&store, "network", &[], &["programs", "what"]), expected);
 }
 
 #[test]

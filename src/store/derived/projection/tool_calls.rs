@@ -11,15 +11,15 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Description, Key, LogEvent, Projection, SqlView, Table};
 use crate::error::Result;
-use crate::event::kind;
+use crate::event::{kind, network};
 use crate::json::{Object, Raw};
 use crate::store::engine::WhileDoing as _;
 use crate::store::table::copied;
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "tool_calls",
-    version: 4,
-    schema: 4,
+    version: 5,
+    schema: 19,
     statements: &[],
     tables: &[Table {
         name: "tool_call",
@@ -54,6 +54,7 @@ pub(super) const DESCRIPTION: Description = Description {
             "result_id",
             "result_sequence",
             "is_live",
+            "network",
         ],
     }],
     check: "SELECT position FROM event WHERE kind IN ('ActionEvent', 'action') \
@@ -61,8 +62,8 @@ pub(super) const DESCRIPTION: Description = Description {
     begin: || Box::new(ToolCalls::default()),
 };
 
-const INSERT: &str = "INSERT OR REPLACE INTO tool_call (position, conversation, outcome, result, exit_code, risk, path, tool) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+const INSERT: &str = "INSERT OR REPLACE INTO tool_call (position, conversation, outcome, result, exit_code, risk, path, tool, network) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 const ANSWER: &str = "UPDATE tool_call SET outcome = ?2, result = ?3, exit_code = ?4 \
      WHERE position = ?1 AND result IS NULL";
 const BY_ACTION: &str = "SELECT t.position FROM event AS e JOIN tool_call AS t ON t.position = e.position \
@@ -87,6 +88,22 @@ const V0_NOT_TOOLS: &[&str] = &[
     "action:condensation_request",
 ];
 
+/// The tools whose calls are shell commands: those of the view `commands`.
+const SHELLS: &[&str] = &[
+    "terminal",
+    "execute_bash",
+    "bash",
+    "shell",
+    "run",
+    "execute",
+    "Bash",
+    "PowerShell",
+    "shell_command",
+    "exec_command",
+    "local_shell",
+    "container.exec",
+];
+
 #[derive(Default)]
 struct ToolCalls {
     /// The calls of this step, in order. They are written at its end, with their answers so far.
@@ -101,6 +118,7 @@ struct Call {
     risk: Option<String>,
     path: Option<String>,
     tool: String,
+    network: Option<String>,
     answer: Option<Answer>,
 }
 
@@ -188,6 +206,7 @@ impl Projection for ToolCalls {
                         call.risk,
                         call.path,
                         call.tool,
+                        call.network,
                     ])
                 })
                 .doing(DOING)?;
@@ -201,13 +220,15 @@ impl ToolCalls {
         let index = self.calls.len();
         // Other agents use other names for this argument.
         let argument = |name| arguments.and_then(|arguments| arguments.get(name)).and_then(Raw::as_text);
+        let tool = tool(event);
         let path = ["path", "file_path", "notebook_path"].into_iter().find_map(argument);
         self.calls.push(Call {
             position: event.position,
             conversation: event.conversation,
             tool_call_id: event.tool_call_id.map(str::to_owned),
             risk: event.members.text("security_risk").map(|risk| copied::text(&risk).into_owned()),
-            tool: tool(event),
+            network: network(&tool, &event.members, arguments),
+            tool,
             path: path.filter(|path| path.len() <= 4096).map(Into::into),
             answer,
         });
@@ -293,6 +314,25 @@ fn tool(event: &LogEvent<'_>) -> String {
     }
     let tool_kind = event.members.text("tool_kind").map(|kind| copied::text(&kind).into_owned());
     tool_kind.unwrap_or_else(|| event.kind.strip_prefix("action:").unwrap_or_default().to_owned())
+}
+
+/// Returns what of a call reaches the network: programs of a shell's command, or the tool, if it opens an address.
+fn network(tool: &str, members: &Object<'_>, arguments: Option<Raw<'_>>) -> Option<String> {
+    if SHELLS.contains(&tool) {
+        // The same members, in the same order, as in the view `commands`.
+        let places =
+            [("action", "command"), ("args", "command"), ("raw_input", "command"), ("action", "cmd")];
+        let command = places.into_iter().find_map(|(of, name)| {
+            let value = members.get(of)?.get(name)?;
+            (!value.is_null()).then_some(value)
+        })?;
+        // A list of words is searched as it is written.
+        return network::programs(&command.as_text().unwrap_or_else(|| command.text().into()));
+    }
+    let lower = tool.to_ascii_lowercase();
+    let opens = ["brows", "fetch", "web", "http"].iter().any(|part| lower.contains(part));
+    let address = arguments.and_then(|arguments| arguments.get("url")).filter(|_| opens)?;
+    (!address.is_null()).then(|| copied::text(tool).into_owned())
 }
 
 /// Returns the exit code of a command from the metadata or, if it has none, from the observation itself. It is -1 while

@@ -288,7 +288,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The text is not a time.
-    #[error("{text:?} is not a time; write 2026-01-31 or 2026-01-31T12:00:00Z")]
+    #[error("{text:?} is not a time; write 2026-01-31, 2026-01-31T12:00:00Z, 7d or yesterday")]
     NotATime {
         /// The text.
         text: String,

@@ -3,6 +3,8 @@
 //! This module knows nothing of events, files or SQL. Its invariant: every id value is valid, so no other module has to
 //! check it again. New conversation ids, event ids and [`Timestamp`]s are made only here.
 
+mod relative;
+
 use std::fmt;
 
 use chrono::{DateTime, Local, NaiveDateTime, SecondsFormat, Utc};

@@ -14,7 +14,7 @@ asked with `annals report NAME`, or by pasting its SQL into any SQLite tool.
 ```sh
 annals report                                                    # which there are
 annals report commands --param conversation=5610a7 --param failed=yes
-annals report network --param since=2026-01-31 --csv > network.csv
+annals report network --since 7d --csv > network.csv
 annals --json report cost-by-model
 annals report --html report.html                                 # all of them on a page, with charts
 ```

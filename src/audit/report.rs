@@ -48,7 +48,7 @@ pub struct Parameter {
 pub enum ParameterKind {
     /// A conversation, by id or the beginning of one.
     Conversation,
-    /// A date, or a date and a time of day.
+    /// A date, a date and a time of day, an age such as `7d`, or a word such as `yesterday`.
     Time,
     /// Any text.
     Text,

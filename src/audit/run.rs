@@ -101,8 +101,8 @@ fn value(store: &Store, parameter: &Parameter, text: &str) -> Result<SqlValue> {
     Ok(match parameter.kind {
         ParameterKind::Conversation => SqlValue::Text(store.resolve(text)?.to_string()),
         ParameterKind::Time => {
-            let time =
-                Timestamp::parse_typed(text).ok_or_else(|| Error::NotATime { text: text.to_owned() })?;
+            let time = Timestamp::parse_relative(text, Timestamp::now())
+                .ok_or_else(|| Error::NotATime { text: text.to_owned() })?;
             // The SQL compares times as text, and stored times usually have no zone.
             SqlValue::Text(time.to_rfc3339().trim_end_matches('Z').to_owned())
         }

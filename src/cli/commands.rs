@@ -81,4 +81,5 @@ commands! {
     Unarchive(archive::Unarchive) => archive::undo,
     Vacuum(vacuum::Arguments) => vacuum::run,
     Completions(completions::Arguments) => completions::run,
+    Man(man::Arguments) => man::run,
 }

@@ -1,9 +1,9 @@
 //! `annals completions`: prints a completion script for a shell.
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 
 use super::print::Output;
-use super::{DONE, Place, arguments};
+use super::{DONE, Place, help};
 use crate::error::Result;
 
 /// Print a completion script for a shell
@@ -16,7 +16,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(_place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let mut text = Vec::new();
-    clap_complete::generate(command.shell, &mut arguments::Arguments::command(), "annals", &mut text);
+    clap_complete::generate(command.shell, &mut help::command(), "annals", &mut text);
     output.raw(&text)?;
     Ok(DONE)
 }

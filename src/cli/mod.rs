@@ -23,14 +23,18 @@ mod doctor;
 mod erase;
 mod events;
 mod export;
+mod help;
 mod import;
 #[cfg(feature = "agent")]
 mod keys;
 mod list;
 mod loading;
+mod man;
 mod messages;
 #[cfg(feature = "server")]
 mod open;
+#[cfg(unix)]
+mod pager;
 mod print;
 mod proof;
 mod prune;
@@ -69,7 +73,7 @@ mod watch_log;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 
 use crate::error::{Error, ErrorClass, Result, SetupError};
 use crate::store::{Options, Store};
@@ -90,14 +94,15 @@ pub fn main() -> ExitCode {
     if let Some(swept) = sweep::is_asked() {
         return swept;
     }
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { REFUSED } else { DONE });
-        }
+    let given = match help::command().try_get_matches() {
+        Ok(given) => given,
+        Err(error) => return refuse(&error),
     };
-    let output = Output::new(arguments.json);
+    let arguments = match Arguments::from_arg_matches(&given) {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
+    let output = Output::new(arguments.json, is_paged(&given));
     let place = Place { path: &arguments.db };
     match arguments.command.run(&place, &output).and_then(|code| output.flush().map(|()| code)) {
         Ok(code) => ExitCode::from(code),
@@ -107,6 +112,24 @@ pub fn main() -> ExitCode {
             ExitCode::from(code_of(&error))
         }
     }
+}
+
+/// Prints why the arguments are wrong, or the help that they ask for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() { REFUSED } else { DONE })
+}
+
+/// Returns whether long output of the command goes through a pager.
+#[cfg(unix)]
+fn is_paged(given: &clap::ArgMatches) -> bool {
+    given.subcommand_name().is_some_and(pager::is_paged)
+}
+
+/// Returns whether long output of the command goes through a pager: there is none for this system.
+#[cfg(not(unix))]
+fn is_paged(_given: &clap::ArgMatches) -> bool {
+    false
 }
 
 /// The path of the database, with methods that open it as a command needs it.

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
@@ -23,6 +24,15 @@ pub(super) struct Output {
     pub is_terminal: bool,
     /// Whether to print colours.
     pub is_coloured: bool,
+    /// Receives the output, from the first byte on. `None` inside if there is no pager.
+    #[cfg(unix)]
+    pager: std::sync::OnceLock<Option<super::pager::Pager>>,
+}
+
+/// Returns whether standard output was a terminal when the program was started. A pager may take its place later.
+pub(super) fn is_terminal() -> bool {
+    static IS_TERMINAL: LazyLock<bool> = LazyLock::new(|| std::io::stdout().is_terminal());
+    *IS_TERMINAL
 }
 
 /// Prints a line to standard error, without sequences that control a terminal. A failed write is ignored, because the
@@ -32,9 +42,21 @@ pub(super) fn tell(text: std::fmt::Arguments<'_>) {
 }
 
 impl Output {
-    pub(super) fn new(json: bool) -> Self {
-        let is_terminal = std::io::stdout().is_terminal();
-        Self { json, is_terminal, is_coloured: is_terminal && std::env::var_os("NO_COLOR").is_none() }
+    /// `paged`: whether the output goes through a pager on a terminal.
+    pub(super) fn new(json: bool, paged: bool) -> Self {
+        let is_terminal = is_terminal();
+        let output = Self {
+            json,
+            is_terminal,
+            is_coloured: is_terminal && std::env::var_os("NO_COLOR").is_none(),
+            #[cfg(unix)]
+            pager: std::sync::OnceLock::new(),
+        };
+        #[cfg(unix)]
+        if json || !paged || !is_terminal {
+            let _first = output.pager.set(None);
+        }
+        output
     }
 
     /// Prints a line.
@@ -56,6 +78,8 @@ impl Output {
 
     /// Prints bytes unchanged. The caller must make sure that they are harmless.
     pub(super) fn raw(&self, bytes: &[u8]) -> Result<()> {
+        #[cfg(unix)]
+        self.pager.get_or_init(super::pager::Pager::start);
         std::io::stdout().write_all(bytes).map_err(Error::io("writing to", "standard output"))
     }
 
@@ -185,7 +209,7 @@ fn code(style: Style) -> String {
 pub(super) fn table(headings: &[&str], right: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    if std::io::stdout().is_terminal() {
+    if is_terminal() {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width());
     } else {
         table.set_content_arrangement(ContentArrangement::Disabled);

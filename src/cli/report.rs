@@ -18,22 +18,31 @@ use crate::ids::Timestamp;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals report                                       list the reports
-  annals report commands --param conversation=5610a7 --param failed=yes
-  annals report network --param since=2026-01-31 --csv > network.csv
+  annals report commands --conversation 5610a7 --param failed=yes
+  annals report network --since 7d --csv > network.csv
   annals report cost-by-model --sql                   show its SQL
   annals report --html report.html                    a page with charts, to share")]
 pub(super) struct Arguments {
     /// Which report
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+    /// Only this conversation, by id or the start of one
+    #[arg(long, value_name = "ID")]
+    pub conversation: Option<String>,
+    /// Only from this time on (2026-01-31, 7d, yesterday)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Only before this time
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
     /// The value of a parameter
     #[arg(long, value_name = "NAME=VALUE")]
     pub param: Vec<String>,
     /// Print the report's parameters, columns and SQL instead of its answer
     #[arg(long, requires = "name")]
     pub sql: bool,
-    /// Write a page with charts and the most important reports to this file; since, until are its parameters
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "csv", "table"])]
+    /// Write a page with charts and the most important reports to this file; takes --since and --until
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "csv", "table", "conversation"])]
     pub html: Option<PathBuf>,
     #[command(flatten)]
     pub form: Form,
@@ -41,8 +50,22 @@ pub(super) struct Arguments {
     pub limits: Limits,
 }
 
+impl Arguments {
+    /// Returns the names and values of the given parameters. An option comes after `--param` of the same name.
+    fn parameters(&self) -> Result<Vec<(String, String)>> {
+        let options = [("conversation", &self.conversation), ("since", &self.since), ("until", &self.until)]
+            .into_iter();
+        let options = options.filter_map(|(name, value)| Some(Ok((name.to_owned(), value.clone()?))));
+        let typed = self
+            .param
+            .iter()
+            .map(|text| query::named(text).map(|(name, value)| (name.to_owned(), value.to_owned())));
+        typed.chain(options).collect()
+    }
+}
+
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
-    let given = command.param.iter().map(|text| named(text)).collect::<Result<Vec<_>>>()?;
+    let given = command.parameters()?;
     if let Some(path) = &command.html {
         let page = audit::page(&place.read()?, &given, command.limits.of_query(), Timestamp::now())?;
         std::fs::write(path, page).map_err(Error::io("writing", path))?;
@@ -68,10 +91,6 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     // An empty cell would look like nothing to pay.
     answer::print_with(&found, &command.form, output, Some("cost"))?;
     Ok(DONE)
-}
-
-fn named(text: &str) -> Result<(String, String)> {
-    query::named(text).map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 fn show_reports(output: &Output) -> Result<()> {

@@ -77,7 +77,7 @@ fn point(text: Option<&str>) -> Result<RestorePoint> {
     if let Ok(position) = text.parse() {
         return Ok(RestorePoint::Position(Position(position)));
     }
-    let time = Timestamp::parse_typed(text);
+    let time = Timestamp::parse_relative(text, Timestamp::now());
     time.map(RestorePoint::Time).ok_or_else(|| Error::NotATime { text: text.to_owned() })
 }
 

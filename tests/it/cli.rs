@@ -426,6 +426,40 @@ fn a_backup_is_a_whole_store() {
 }
 
 #[test]
+fn manual_pages_exist_for_every_command() {
+    let program = Program::new();
+    assert!(program.succeed(&["man"]).contains(".TH annals 1"));
+    assert!(program.succeed(&["man", "scan-secrets"]).contains(".TH annals-scan-secrets 1"));
+    let (code, error) = program.fails(&["man", "nonsense"]);
+    assert!(code == 1 && error.contains("there is no such command"), "{error}");
+    program.succeed(&["man", "--to", "new/man1"]);
+    let page =
+        |name: &str| std::fs::read_to_string(program.folder.path().join("new/man1").join(name)).unwrap();
+    assert!(page("annals.1").contains("annals\\-report(1)"));
+    assert!(page("annals-report.1").contains("cost\\-by\\-model"));
+}
+
+#[test]
+fn reports_take_times_in_words_and_their_usual_options() {
+    let program = Program::with_goldens();
+    let rows = |arguments: &[&str]| {
+        let all = [&["--json", "report", "commands", "--rows", "1000"], arguments].concat();
+        let answer: serde_json::Value = serde_json::from_str(&program.succeed(&all)).unwrap();
+        answer["rows"].as_array().unwrap().len()
+    };
+    let all = rows(&[]);
+    assert!(all > 10, "{all}");
+    assert_eq!((rows(&["--since", "100y"]), rows(&["--until", "100 years ago"])), (all, 0));
+    assert_eq!(rows(&["--param", "since=now"]), 0);
+    let one = rows(&["--conversation", "5610"]);
+    assert!(one > 0 && one < all, "{one}");
+    let (code, error) = program.fails(&["report", "commands", "--since", "soon"]);
+    assert!(code == 1 && error.contains("yesterday"), "{error}");
+    let (code, error) = program.fails(&["report", "stuck", "--conversation", "5610"]);
+    assert!(code == 1 && error.contains("has no parameter"), "{error}");
+}
+
+#[test]
 fn completions_exist_and_help_has_examples() {
     let program = Program::new();
     assert!(program.succeed(&["completions", "bash"]).contains("_annals"));

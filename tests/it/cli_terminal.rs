@@ -100,6 +100,7 @@ const SKIPPED: [&str; 27] = [
     "config",
     "keys",
     "completions",
+    "man",
     "help",
     // They change the file or write other files. Their output is the program's own text.
     "export",
@@ -163,13 +164,18 @@ fn folder(program: &Program, golden: &str, id: &str) -> PathBuf {
     to
 }
 
-/// Runs a command on its own terminal. Returns what it writes.
+/// Runs a command on its own terminal, without a pager. Returns what it writes.
 fn output_on_terminal(program: &Program, arguments: &[String]) -> String {
+    output_through(program, arguments, "cat")
+}
+
+/// Runs a command on its own terminal, with a pager. Returns what the terminal gets.
+fn output_through(program: &Program, arguments: &[String], pager: &str) -> String {
     let (mut pty, pts) = pty_process::blocking::open().unwrap();
     pty.resize(Size::new(50, 200)).unwrap();
     let command =
         Command::new(env!("CARGO_BIN_EXE_annals")).args(arguments).current_dir(program.folder.path());
-    let command = command.env_remove("ANNALS_DB").env("TERM", "xterm-256color");
+    let command = command.env_remove("ANNALS_DB").env("TERM", "xterm-256color").env("ANNALS_PAGER", pager);
     let mut child = command.spawn(pts).unwrap();
     let mut written = Vec::new();
     // Reading ends with an error, because the other side is closed.
@@ -235,9 +241,30 @@ fn stored_text_never_controls_the_terminal() {
 }
 
 #[test]
+fn what_people_read_goes_through_the_pager_of_a_terminal() {
+    let program = Program::with_goldens();
+    let through = |arguments: &[&str], pager: &str| {
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        output_through(&program, &arguments, pager)
+    };
+    let listed = through(&["list"], "sed s/^/paged:/");
+    assert!(listed.lines().count() > 3 && listed.lines().all(|line| line.starts_with("paged:")), "{listed}");
+    assert!(listed.contains('\u{1b}') == through(&["list"], "cat").contains('\u{1b}'));
+    // The width is that of the terminal and not that of the pipe.
+    let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(widest(&through(&["report", "commands"], "sed s/^//")) <= 200);
+    // A pager that ends early ends the command, and one that is not there is not used.
+    through(&["events", "5610"], "true");
+    assert!(through(&["list"], "no-such-pager").contains("Make some mistakes"));
+    // What is for programs, and what is not read from its beginning, is not paged.
+    assert!(!through(&["--json", "list"], "sed s/^/paged:/").contains("paged:"));
+    assert!(!through(&["verify"], "sed s/^/paged:/").contains("paged:"));
+}
+
+#[test]
 fn every_command_is_run_here_or_skipped_for_a_reason() {
     let help = Program::new().succeed(&["--help"]);
-    let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let list = help.split("\nOptions:\n").next().unwrap();
     let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
     assert!(names.len() > 40, "{names:?}");

@@ -53,7 +53,7 @@ struct Reply {
 
 impl Screen {
     pub(super) fn new(json: bool) -> Self {
-        let output = Output::new(json);
+        let output = Output::new(json, false);
         Self { json, is_terminal: output.is_terminal && !json, output, state: Mutex::default() }
     }
 

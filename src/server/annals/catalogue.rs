@@ -62,7 +62,7 @@ fn filter(params: &Params) -> std::result::Result<ConversationFilter, Failure> {
             Problem::new("datetime_parsing", &["query", name], "Input should be a date or a time")
                 .with_input(text)
         };
-        Timestamp::parse_typed(text).map(Some).ok_or_else(|| problem().into())
+        Timestamp::parse_relative(text, Timestamp::now()).map(Some).ok_or_else(|| problem().into())
     };
     Ok(ConversationFilter {
         statuses: params.all("status").map(str::to_owned).collect(),

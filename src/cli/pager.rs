@@ -1,0 +1,90 @@
+//! Long output on a terminal goes through the user's pager.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The commands whose output people read from its beginning.
+const PAGED: &[&str] = &[
+    "admin-log",
+    "branches",
+    "diff",
+    "events",
+    "list",
+    "messages",
+    "query",
+    "report",
+    "search",
+    "show",
+    "state",
+    "stats",
+    "transcript",
+    "view",
+];
+
+/// The pager if the environment names no other.
+const DEFAULT: &str = "less";
+
+/// The options of `less` if the environment has none: show colours, and end at once if everything fits on one screen.
+const LESS: &str = "FRX";
+
+/// Returns whether the output of a command is for a pager.
+pub(super) fn is_paged(command: &str) -> bool {
+    PAGED.contains(&command)
+}
+
+/// A pager that receives standard output.
+pub(super) struct Pager(Child);
+
+impl Pager {
+    /// Starts the pager of the environment: `ANNALS_PAGER`, else `PAGER`, else `less`. `None` if that is empty, `cat` or
+    /// not installed, or if the terminal is dumb.
+    pub fn start() -> Option<Self> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let line = variable("ANNALS_PAGER").or_else(|| variable("PAGER")).unwrap_or_else(|| DEFAULT.into());
+        let name = line.split_whitespace().next().filter(|name| *name != "cat")?;
+        if variable("TERM").is_none_or(|terminal| terminal == "dumb") || !is_installed(name) {
+            return None;
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]).stdin(Stdio::piped());
+        if variable("LESS").is_none() {
+            command.env("LESS", LESS);
+        }
+        let mut child = command.spawn().ok()?;
+        let input = child.stdin.take()?;
+        // The interrupt key is the pager's. Until it ends, the shell must not show its prompt.
+        let ignored = Arc::new(AtomicBool::new(false));
+        let _unchanged = signal_hook::flag::register(signal_hook::consts::SIGINT, ignored);
+        if rustix::stdio::dup2_stdout(&input).is_err() {
+            // The pager gets no input and ends.
+            drop(input);
+            let _ended = child.wait();
+            return None;
+        }
+        Some(Self(child))
+    }
+}
+
+impl Drop for Pager {
+    /// Ends the output, and waits until the user leaves the pager.
+    fn drop(&mut self) {
+        let _reported = std::io::stdout().flush();
+        if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+            // Nothing holds the pipe any more, so that the pager sees its end.
+            let _open = rustix::stdio::dup2_stdout(&null);
+        }
+        let _ended = self.0.wait();
+    }
+}
+
+/// Returns whether a program of this name or path is there.
+fn is_installed(name: &str) -> bool {
+    if name.contains('/') {
+        return Path::new(name).exists();
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
+}

@@ -18,6 +18,7 @@ CREATE TABLE tool_call (
 
 CREATE INDEX tool_call_pending ON tool_call (conversation, position) WHERE outcome = 'pending';
 CREATE INDEX tool_call_by_path ON tool_call (path, position) WHERE path IS NOT NULL;
+CREATE INDEX tool_call_failed ON tool_call (conversation, position) WHERE outcome = 'error';
 CREATE INDEX tool_call_by_network ON tool_call (position) WHERE network IS NOT NULL;
 
 CREATE VIEW tool_calls AS

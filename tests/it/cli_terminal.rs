@@ -85,7 +85,7 @@ const COMMANDS: [&[&str]; 46] = [
 ];
 
 /// The commands that are not run here, and why.
-const SKIPPED: [&str; 27] = [
+const SKIPPED: &[&str] = &[
     // They run agents and need a model.
     "run",
     "resume",

@@ -1,6 +1,7 @@
 //! Long output on a terminal goes through the user's pager.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -35,8 +36,12 @@ pub(super) fn is_paged(command: &str) -> bool {
     PAGED.contains(&command)
 }
 
-/// A pager that receives standard output.
-pub(super) struct Pager(Child);
+/// A pager that receives standard output, and standard error if that is a terminal: remarks stand where they belong.
+pub(super) struct Pager {
+    child: Child,
+    /// The standard error from before.
+    errors: Option<OwnedFd>,
+}
 
 impl Pager {
     /// Starts the pager of the environment: `ANNALS_PAGER`, else `PAGER`, else `less`. `None` if that is empty, `cat` or
@@ -64,7 +69,13 @@ impl Pager {
             let _ended = child.wait();
             return None;
         }
-        Some(Self(child))
+        let errors =
+            std::io::stderr().is_terminal().then(|| rustix::io::dup(rustix::stdio::stderr()).ok()).flatten();
+        if errors.is_some() {
+            // Otherwise remarks go to the terminal itself.
+            let _as_before = rustix::stdio::dup2_stderr(&input);
+        }
+        Some(Self { child, errors })
     }
 }
 
@@ -76,7 +87,10 @@ impl Drop for Pager {
             // Nothing holds the pipe any more, so that the pager sees its end.
             let _open = rustix::stdio::dup2_stdout(&null);
         }
-        let _ended = self.0.wait();
+        if let Some(errors) = &self.errors {
+            let _open = rustix::stdio::dup2_stderr(errors);
+        }
+        let _ended = self.child.wait();
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
             count(act.number.0),
             time(act.at),
             one_line(&format!("{user} at {host}"), 40),
-            act.act.clone(),
+            what(act),
             one_line(act.conversation.as_deref().unwrap_or("-"), 37),
             count(act.receipts),
             one_line(act.reason.as_deref().unwrap_or(""), 80),
@@ -56,6 +56,15 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         print_receipts(&store, &acts, output)?;
     }
     Ok(DONE)
+}
+
+/// Returns the kind of an act; for an act on a key of a server, also the key's name and role.
+fn what(act: &Act) -> String {
+    let detail: serde_json::Value = serde_json::from_str(&act.detail).unwrap_or_default();
+    match (detail["key"].as_str(), detail["role"].as_str()) {
+        (Some(key), Some(role)) => one_line(&format!("{} {key} ({role})", act.act), 90),
+        _ => act.act.clone(),
+    }
 }
 
 /// Prints what each act changed: the SHA-256 before, and the SHA-256 after unless the item was removed.

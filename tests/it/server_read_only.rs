@@ -113,6 +113,8 @@ async fn a_server_that_only_reads_follows_another_and_changes_nothing() {
     assert!(refused["detail"].as_str().unwrap().contains(REASON), "{refused}");
 
     // Search, SQL, reports and the page.
+    // A search brings the index up to date, where the file may be written.
+    writer.get("/api/annals/search?q=pangolin").await;
     until(async || {
         let found = reader.get("/api/annals/search?q=pangolin").await;
         found.to_string().contains(TALK)

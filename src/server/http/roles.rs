@@ -257,8 +257,7 @@ static BY_PATH: LazyLock<HashMap<&'static str, Vec<(&'static str, Need)>>> = Laz
     paths
 });
 
-/// Returns what a request needs. `path` is the path of its route. A method that the route does not have needs no role:
-/// no handler answers it.
+/// Returns what a request needs. `path` is the path of its route. What is not in the table needs `admin`.
 pub(in crate::server) fn need(method: &Method, path: &str) -> Need {
     let plain = path.replace("{*", "{");
     let shorter = plain.strip_suffix('/').filter(|path| !path.is_empty());
@@ -267,7 +266,7 @@ pub(in crate::server) fn need(method: &Method, path: &str) -> Need {
     };
     let method = if method == Method::HEAD { "GET" } else { method.as_str() };
     let found = methods.iter().find(|(known, _)| *known == method);
-    found.map_or(Need::Nothing, |(_, need)| *need)
+    found.map_or(Need::Role(KeyRole::Admin), |(_, need)| *need)
 }
 
 #[cfg(test)]
@@ -282,7 +281,7 @@ mod tests {
         assert_eq!(need(&Method::GET, "/page/{*path}"), Need::Nothing);
         assert_eq!(need(&Method::POST, "/api/conversations/"), Need::Role(KeyRole::Write));
         assert_eq!(need(&Method::GET, "/api/new"), Need::Role(KeyRole::Admin));
-        assert_eq!(need(&Method::PUT, "/api/conversations"), Need::Nothing);
+        assert_eq!(need(&Method::PUT, "/api/conversations"), Need::Role(KeyRole::Admin));
         assert_eq!(need(&Method::GET, "/"), Need::Nothing);
     }
 }

@@ -14,8 +14,9 @@ const DOING: &str = "reading the keys of servers";
 
 /// The named keys of a store's file. They are read only if the file was written to since they were last read.
 pub(crate) struct ServerKeys {
-    store: Store,
+    /// Dropped before the store, whose writer must be the last to close the file.
     seen: Mutex<Seen>,
+    store: Store,
 }
 
 /// The keys that were read last.

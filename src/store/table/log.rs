@@ -54,7 +54,7 @@ const CARRIED: &str = "SELECT count(*) FROM temp.sqlite_schema WHERE type = 'tri
 const INSERT_GUARD: &str = "event_insert_guard";
 
 /// The triggers that keep other programs from changing append-only tables, each with the migration that creates it.
-const GUARDS: [(&str, &str); 16] = [
+const GUARDS: [(&str, &str); 19] = [
     ("admin_act_delete_guard", include_str!("../../../migrations/V8__administration.sql")),
     ("admin_act_insert_guard", include_str!("../../../migrations/V8__administration.sql")),
     ("admin_act_update_guard", include_str!("../../../migrations/V8__administration.sql")),
@@ -71,6 +71,9 @@ const GUARDS: [(&str, &str); 16] = [
     ("event_update_guard", include_str!("../../../migrations/V1__event_log.sql")),
     ("repair_delete_guard", include_str!("../../../migrations/V9__repairs.sql")),
     ("repair_update_guard", include_str!("../../../migrations/V9__repairs.sql")),
+    ("server_key_delete_guard", include_str!("../../../migrations/V18__server_keys.sql")),
+    ("server_key_insert_guard", include_str!("../../../migrations/V18__server_keys.sql")),
+    ("server_key_update_guard", include_str!("../../../migrations/V18__server_keys.sql")),
 ];
 
 /// The columns of a [`StoredEvent`], for every statement that reads them.

@@ -31,14 +31,17 @@ async fn all_served() -> BTreeSet<(String, String)> {
     let mut served = BTreeSet::new();
     for part in routes.split("RouteId(").skip(1) {
         let Some((id, rest)) = part.split_once("): MethodRouter(MethodRouter { ") else { continue };
-        for method in ["get", "delete", "patch", "post", "put"] {
-            if !rest.contains(&format!("{method}: None,")) {
-                served.insert((method.to_uppercase(), by_route[id].clone()));
-            }
+        let methods = ["get", "delete", "patch", "post", "put"];
+        let mut methods: Vec<&str> =
+            methods.into_iter().filter(|method| !rest.contains(&format!("{method}: None,"))).collect();
+        if methods.is_empty() {
+            // A route that takes every method: a socket, which is opened with GET.
+            methods.push("get");
+        }
+        for method in methods {
+            served.insert((method.to_uppercase(), by_route[id].clone()));
         }
     }
-    // A socket is opened with GET, although its route takes every method.
-    served.retain(|(method, path)| !path.starts_with("/sockets/") || method == "GET");
     let mut served: BTreeSet<_> =
         served.into_iter().map(|(method, path)| (method, path.replace("{*", "{"))).collect();
     // A path with a slash at its end is the same operation as the path without it.

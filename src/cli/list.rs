@@ -4,9 +4,9 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::print::{Output, count, one_line, plural, row, table, time};
-use super::{DONE, Place, select};
+use super::{DONE, Place, alive, select};
 use crate::error::Result;
-use crate::store::{ConversationFilter, Order, Store};
+use crate::store::{Conversation, ConversationFilter, Order, Store};
 
 /// List conversations
 #[derive(Debug, Args)]
@@ -74,8 +74,12 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let page = store.conversations(&filter, command.order(), after.as_ref(), command.limit)?;
     let total = store.count_conversations(&filter)?;
     if output.json {
-        let conversations =
-            page.conversations.iter().map(crate::audit::json::conversation).collect::<Result<Vec<_>>>()?;
+        let shown = |row: &Conversation| {
+            let mut value = crate::audit::json::conversation(row)?;
+            value["is_last_known"] = json!(alive::is_last_known(&store, row));
+            Ok(value)
+        };
+        let conversations = page.conversations.iter().map(shown).collect::<Result<Vec<_>>>()?;
         output.value(&json!({
             "conversations": conversations,
             "total": total,
@@ -87,7 +91,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     for conversation in &page.conversations {
         rows.add_row(row([
             conversation.id.to_string(),
-            one_line(&conversation.status, 24),
+            one_line(&alive::status(&store, conversation), 44),
             count(conversation.event_count),
             time(conversation.updated_at),
             one_line(conversation.title.as_deref().unwrap_or_default(), 60),

@@ -5,6 +5,7 @@
 
 mod actor;
 mod admin_log;
+mod alive;
 #[cfg(all(feature = "server", unix))]
 mod anew;
 mod answer;

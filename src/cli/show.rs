@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::print::{Output, bytes, count, harmless, one_line, plural, row, span, table, time, width};
-use super::{DONE, Place};
+use super::{DONE, Place, alive};
 use crate::audit::json as shape;
 use crate::error::Result;
 use crate::event::{Given, TaskStatus, upcast};
@@ -37,12 +37,18 @@ struct Page {
     attachments: Vec<Attachment>,
     origin: Option<Origin>,
     problems: Vec<Problem>,
+    /// The status in words.
+    status: String,
+    is_last_known: bool,
 }
 
 impl Page {
     fn read(store: &Store, id: &ConversationId) -> Result<Self> {
+        let conversation = store.conversation(id)?;
         Ok(Self {
-            conversation: store.conversation(id)?,
+            status: alive::status(store, &conversation),
+            is_last_known: alive::is_last_known(store, &conversation),
+            conversation,
             archived: store.retention().archived(id)?,
             kinds: store.count_kinds(id)?,
             tools: store.tool_counts(id)?,
@@ -123,6 +129,7 @@ fn value(page: &Page) -> Result<Value> {
         .problems
         .iter()
         .map(|problem| json!({"path": problem.path, "problem": problem.problem, "action": problem.action}));
+    value["is_last_known"] = json!(page.is_last_known);
     value["kinds"] = page.kinds.iter().map(|(kind, count)| (kind.clone(), json!(count))).collect();
     value["tools"] = tools.collect();
     value["usage"] = usage.collect();
@@ -147,7 +154,7 @@ fn head(page: &Page, output: &Output) -> Result<()> {
     output.line(output.bold(&one_line(title, 100)))?;
     let line = |name: &str, text: &str| output.line(format!("{}{text}", output.dim(&format!("{name:<12}"))));
     line("id", conversation.id.as_str())?;
-    line("status", &output.styled(&one_line(&conversation.status, 60), colour(&conversation.status)))?;
+    line("status", &output.styled(&page.status, colour(&page.status)))?;
     let lasted = conversation.updated_at.0 - conversation.created_at.0;
     line(
         "time",

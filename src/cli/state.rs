@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::print::{Output, count, harmless, one_line, plural, width};
 use super::select::At;
-use super::{DONE, Place};
+use super::{DONE, Place, alive};
 use crate::error::Result;
 use crate::replay::Moment;
 use crate::state::Bill;
@@ -25,16 +25,20 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let store = place.read()?;
     let id = store.resolve(&command.moment.id)?;
     let moment = Moment::new(&store, &id, command.moment.point(&store, &id)?)?;
-    let value = moment.state_value()?;
+    let mut value = moment.state_value()?;
+    let is_last_known = moment.is_end() && alive::is_last_known(&store, moment.conversation());
+    value["is_last_known"] = is_last_known.into();
     if output.json {
         output.value(&value)?;
     } else {
-        print(&moment, &value, output)?;
+        let status = is_last_known.then(|| alive::status(&store, moment.conversation()));
+        print(&moment, &value, status, output)?;
     }
     Ok(DONE)
 }
 
-fn print(moment: &Moment<'_>, value: &Value, output: &Output) -> Result<()> {
+/// Prints the state. `status` is the status in words, if it is not the state's own.
+fn print(moment: &Moment<'_>, value: &Value, status: Option<String>, output: &Output) -> Result<()> {
     let line = |name: &str, text: String| {
         let room = usize::from(width()).saturating_sub(20).max(40);
         output.line(format!("{}{}", output.dim(&format!("{name:<20}")), one_line(&text, room)))
@@ -51,7 +55,7 @@ fn print(moment: &Moment<'_>, value: &Value, output: &Output) -> Result<()> {
             (false, _) => format!("event {} of {}", length - 1, moment.conversation().event_count),
         },
     )?;
-    line("status", text("execution_status"))?;
+    line("status", status.unwrap_or_else(|| text("execution_status")))?;
     if value["is_stuck"] == true {
         line("in circles", text("stuck_pattern"))?;
     }

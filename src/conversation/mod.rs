@@ -40,6 +40,7 @@ pub use error::{ConversationError, Result};
 pub use host::Host;
 pub use local::{Callback, Called, Conversation, DeltaCallback, Guide, ModelMaker, Recorded};
 pub use memory::{OnPause, Snapshot, StateUpdates};
+pub(crate) use open::Obstacle;
 pub use open::{Builder, ForkMetrics, ForkOptions};
 pub use remote::RemoteConversation;
 pub use run::RunOptions;

@@ -68,6 +68,7 @@ mod hostile;
 mod hostile_bytes;
 mod hostile_children;
 mod hostile_files;
+mod imported_alive;
 #[cfg(feature = "agent")]
 mod llm_chat;
 #[cfg(feature = "agent")]

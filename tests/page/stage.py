@@ -54,8 +54,8 @@ class Annals:
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
         return done.stdout
 
-    def serve(self, port=0, key=KEY):
-        command = [ANNALS, "--db", self.database, "serve", "--port", str(port)]
+    def serve(self, port=0, key=KEY, more=()):
+        command = [ANNALS, "--db", self.database, "serve", "--port", str(port), *more]
         command += ["--api-key", key] if key else []
         self.process = subprocess.Popen(
             command, cwd=self.folder, env=self.environment, text=True, stdout=subprocess.PIPE,

@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::state::ExecutionStatus;
 use screen::Screen;
 use stage::Stage;
-use way::{Remote, Way};
+use way::{Folder, Remote, Way};
 
 /// Why a command failed.
 enum Trouble {
@@ -161,7 +161,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
 /// The conversation's events are shown if `shows` is true, which a run needs.
 fn go_on(
     place: &Place<'_>,
-    (remote, model): (&Remote, &Model),
+    (remote, model, folder): (&Remote, &Model, &Folder),
     output: &Output,
     id: &str,
     shows: bool,
@@ -169,7 +169,7 @@ fn go_on(
 ) -> Result<u8> {
     let way = Way::new(place, remote);
     settle(&way, output, async {
-        let stage = Stage::new(place, remote, model, false)?;
+        let stage = Stage::new(place, remote, model, false)?.in_folder(folder);
         let screen = Arc::new(Screen::new(output.json));
         let conversation = stage.again(id, shows.then_some(&screen)).await?;
         if first(&conversation, &way).await? {

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use super::way::Remote;
+use super::way::{Folder, Remote};
 use super::{check_waiting, go_on};
 use crate::cli::Place;
 use crate::cli::print::{Output, plural};
@@ -31,7 +31,7 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
-    let served = (&command.remote, &command.model);
+    let served = (&command.remote, &command.model, &Folder::default());
     go_on(place, served, output, &command.id, command.run, async |conversation, way| {
         check_waiting(way, conversation)?;
         let count = conversation.reject_pending_actions(&command.reason).await?;

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::go_on;
-use super::way::Remote;
+use super::way::{Folder, Remote};
 use crate::cli::Place;
 use crate::cli::print::Output;
 use crate::cli::settings::Model;
@@ -27,13 +27,15 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     pub run: bool,
     #[command(flatten)]
+    pub folder: Folder,
+    #[command(flatten)]
     pub remote: Remote,
     #[command(flatten)]
     pub model: Model,
 }
 
 pub(in crate::cli) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
-    let served = (&command.remote, &command.model);
+    let served = (&command.remote, &command.model, &command.folder);
     go_on(place, served, output, &command.id, command.run, async |conversation, way| {
         let runs = conversation.runs_elsewhere();
         let event = conversation.send_message(command.text.as_str()).await?;

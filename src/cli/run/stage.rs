@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::screen::Screen;
-use super::way::Remote;
+use super::way::{Folder, Remote};
 use super::{Arguments, Trouble};
 use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::cli::Place;
 use crate::cli::settings::{Confirm, Extras, Found, Model, Origin, Settings, cipher, home, provider_key};
-use crate::conversation::{AnyConversation, Builder, Conversation, ConversationError, Host};
+use crate::conversation::{AnyConversation, Builder, Conversation, ConversationError, Host, Obstacle};
 use crate::event::Json;
 use crate::hook;
 use crate::ids::{ConversationId, EventId, Sequence};
@@ -36,6 +36,8 @@ pub(super) struct Stage<'a> {
     /// The server that runs the conversations, if they do not run here.
     server: Option<Server>,
     found: Found,
+    /// The folder to work in, instead of the one that a conversation had.
+    folder: Option<PathBuf>,
 }
 
 impl<'a> Stage<'a> {
@@ -52,7 +54,13 @@ impl<'a> Stage<'a> {
             Some(_) => crate::Store::in_memory(&Options::default())?,
             None => place.open(&Options { create, ..Options::default() })?,
         };
-        Ok(Self { place, host: Host::new(store), server, found })
+        Ok(Self { place, host: Host::new(store), server, found, folder: None })
+    }
+
+    /// Sets the folder to work in, if one was typed.
+    pub(super) fn in_folder(mut self, folder: &Folder) -> Self {
+        self.folder.clone_from(&folder.workspace);
+        self
     }
 
     fn settings(&self) -> &Settings {
@@ -65,25 +73,7 @@ impl<'a> Stage<'a> {
         command: &Arguments,
         screen: Option<&Arc<Screen>>,
     ) -> Result<AnyConversation, Trouble> {
-        let llm = self.llm()?;
-        let tools: Vec<Spec> = self.settings().tools.iter().map(|name| Spec::new(name.as_str())).collect();
-        let json = |llm: &Llm| Json::from(Raw::checked(&llm.to_plain_json()));
-        let mut agent = AgentDocument::new(&json(&llm), &tools);
-        if self.settings().condense_at > 0 {
-            let condenser = Llm { usage_id: CONDENSER_USE.into(), stream: false, ..llm };
-            let text = format!(
-                r#"{{"llm":{},"max_size":{},"keep_first":{KEEP_FIRST},"kind":"LLMSummarizingCondenser"}}"#,
-                condenser.to_plain_json(),
-                self.settings().condense_at,
-            );
-            agent = agent.with("condenser", Some(&Json::from(Raw::checked(&text))));
-        }
-        if self.settings().extras != Extras::None {
-            let context = Raw::checked(
-                r#"{"skills":[],"load_user_skills":true,"load_project_skills":true,"load_memory":true}"#,
-            );
-            agent = agent.with("agent_context", Some(&Json::from(context)));
-        }
+        let agent = self.new_agent()?;
         let mut builder = self
             .builder(&ConversationId::mint(), screen)
             .agent(agent)
@@ -112,6 +102,30 @@ impl<'a> Stage<'a> {
             }
             None => Ok(builder.open_in(folder.unwrap_or(Path::new("."))).await?),
         }
+    }
+
+    /// Makes an agent of the settings.
+    fn new_agent(&self) -> Result<AgentDocument, Trouble> {
+        let llm = self.llm()?;
+        let tools: Vec<Spec> = self.settings().tools.iter().map(|name| Spec::new(name.as_str())).collect();
+        let json = |llm: &Llm| Json::from(Raw::checked(&llm.to_plain_json()));
+        let mut agent = AgentDocument::new(&json(&llm), &tools);
+        if self.settings().condense_at > 0 {
+            let condenser = Llm { usage_id: CONDENSER_USE.into(), stream: false, ..llm };
+            let text = format!(
+                r#"{{"llm":{},"max_size":{},"keep_first":{KEEP_FIRST},"kind":"LLMSummarizingCondenser"}}"#,
+                condenser.to_plain_json(),
+                self.settings().condense_at,
+            );
+            agent = agent.with("condenser", Some(&Json::from(Raw::checked(&text))));
+        }
+        if self.settings().extras != Extras::None {
+            let context = Raw::checked(
+                r#"{"skills":[],"load_user_skills":true,"load_project_skills":true,"load_memory":true}"#,
+            );
+            agent = agent.with("agent_context", Some(&Json::from(context)));
+        }
+        Ok(agent)
     }
 
     /// Opens an existing conversation with the model of the command line, or else with its own model and a key for it.
@@ -166,6 +180,7 @@ impl<'a> Stage<'a> {
         screen: Option<&Arc<Screen>>,
     ) -> Result<Conversation, Trouble> {
         let id = self.host.store().resolve(prefix)?;
+        self.check_runnable(&id)?;
         let state = self.host.store().base_state(&id)?;
         let document = state.as_ref().map(|state| &state.document);
         let raw = document.and_then(|document| document.field("agent"));
@@ -176,14 +191,41 @@ impl<'a> Stage<'a> {
             }
             None => None,
         };
-        if let Some(agent) = agent {
-            builder = builder.agent(self.with_keys(&agent)?);
-        }
+        builder = match agent {
+            Some(agent) => builder.agent(self.with_keys(&agent)?),
+            // Its record names no agent, so it gets one with the typed model.
+            None => builder.agent(self.new_agent()?),
+        };
         let folder = document.and_then(|document| document.field("workspace"));
         if let Some(folder) = folder.and_then(|folder| folder.get("working_dir")?.as_text()) {
             builder = builder.workspace(PathBuf::from(&*folder));
         }
+        if let Some(folder) = &self.folder {
+            builder = builder.workspace(folder.clone());
+        }
         Ok(builder.open().await?)
+    }
+
+    /// Refuses a conversation that lacks something that the command line does not give.
+    fn check_runnable(&self, id: &ConversationId) -> Result<(), Trouble> {
+        let mut missing = Obstacle::all(self.host.store(), id)?;
+        missing.retain(|obstacle| match obstacle {
+            // The store's error says what can be done with a copy.
+            Obstacle::Copy(_) => false,
+            Obstacle::NoAgent => !self.is_model_typed(),
+            Obstacle::NoFolder(_) => self.folder.is_none(),
+        });
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (what, options) = (Obstacle::describe(&missing), Obstacle::options(&missing));
+        Err(Trouble::Refused {
+            what: format!("{id} cannot go on as it is: {what}"),
+            hint: Some(format!(
+                "`annals{} resume {id} {options}` gives what is missing",
+                self.place.option()
+            )),
+        })
     }
 
     /// Finds an event by its sequence or by the start of its id.
@@ -373,7 +415,7 @@ pub(super) fn secrets(given: &[String]) -> Result<Vec<(String, Source)>, Trouble
 /// Returns the model that the settings name, to save it as a profile.
 pub(super) fn llm_of(found: Found, place: &Place<'_>) -> Result<Llm, Trouble> {
     let host = Host::new(crate::Store::in_memory(&Options::default())?);
-    Stage { place, host, server: None, found }.llm()
+    Stage { place, host, server: None, found, folder: None }.llm()
 }
 
 /// Returns the task of the command line. If it is `-`, reads the task from standard input.

@@ -1,5 +1,7 @@
 //! The server of a command, and how the user must type the next command: with the same database or server.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use crate::cli::{Place, quoted};
@@ -16,6 +18,15 @@ pub(in crate::cli) struct Remote {
     /// The variable that holds the server's key
     #[arg(long, value_name = "VARIABLE", default_value = KEY_VARIABLE, requires = "server")]
     pub api_key: String,
+}
+
+/// The folder that a conversation gets instead of the one it had.
+#[derive(Debug, Clone, Default, Args)]
+pub(in crate::cli) struct Folder {
+    /// The folder to work in, instead of the one that the conversation had: an imported one may have had it on another
+    /// machine
+    #[arg(long, short, value_name = "FOLDER", conflicts_with = "server")]
+    pub workspace: Option<PathBuf>,
 }
 
 /// The environment variable that gives a server its first key.

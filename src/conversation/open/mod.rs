@@ -6,10 +6,12 @@
 mod builder;
 mod folder;
 mod fork;
+mod obstacle;
 mod recover;
 
 pub use builder::Builder;
 pub use fork::{ForkMetrics, ForkOptions};
+pub(crate) use obstacle::Obstacle;
 
 use crate::conversation::error::Result;
 use crate::conversation::host::Host;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::ask;
 use crate::audit::json as shape;
+use crate::conversation::{Host, Obstacle};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
 use crate::server::App;
@@ -36,6 +37,7 @@ pub(super) async fn list(
     let order = params.word("order", &orders)?.unwrap_or_default();
     let filter = filter(&params)?;
     let (after, parent) = (params.get("after").map(str::to_owned), params.get("parent").map(str::to_owned));
+    let host = app.sessions().opening.host.clone();
     let page = ask(&app, move |store| {
         let filter =
             ConversationFilter { parent: parent.map(|id| store.resolve(&id)).transpose()?, ..filter };
@@ -45,7 +47,7 @@ pub(super) async fn list(
             Some(_) => None,
             None => Some(store.count_conversations(&filter)?),
         };
-        let rows: Result<Value> = page.conversations.iter().map(|row| value(store, row)).collect();
+        let rows: Result<Value> = page.conversations.iter().map(|row| value(store, row, &host)).collect();
         Ok(json!({"conversations": rows?, "total": total, "next": page.next.map(|id| id.to_string())}))
     });
     page.await.map(Json)
@@ -82,9 +84,11 @@ pub(super) async fn one(
     params: Params,
 ) -> std::result::Result<Json<Value>, Failure> {
     let has_counts = params.flag("counts")?;
+    let host = app.sessions().opening.host.clone();
     let found = ask(&app, move |store| {
         let row = store.conversation(&store.resolve(&id)?)?;
-        let mut found = value(store, &row)?;
+        let mut found = value(store, &row, &host)?;
+        found["cannot_run"] = json!(cannot_run(store, &row.id)?);
         found["usage"] = store.usage(Some(&row.id))?.iter().map(shape::usage).collect();
         found["sub_agents"] = store.children(&row.id)?.iter().map(ConversationId::as_str).collect();
         if !has_counts {
@@ -103,9 +107,33 @@ pub(super) async fn one(
     found.await.map(Json)
 }
 
-/// Returns a conversation's data from the catalogue, with the total usage of all its models.
-fn value(store: &Store, row: &Conversation) -> Result<Value> {
+/// Returns why a conversation cannot be run by this server, in a sentence that says the way out. `None` if nothing is
+/// known to be missing.
+fn cannot_run(store: &Store, id: &ConversationId) -> Result<Option<String>> {
+    let obstacles = Obstacle::all(store, id)?;
+    if !obstacles.is_empty() {
+        let (what, options) = (Obstacle::describe(&obstacles), Obstacle::options(&obstacles));
+        let way = if options.is_empty() {
+            String::new()
+        } else {
+            format!("; `annals resume {id} {options}` gives what is missing")
+        };
+        return Ok(Some(format!("This conversation cannot go on here: {what}{way}.")));
+    }
+    // The routes of the reference take such ids only.
+    let is_uuid = uuid::Uuid::try_parse(id.as_str()).is_ok();
+    Ok((!is_uuid).then(|| {
+        format!(
+            "This conversation cannot go on here: its id is no UUID; `annals resume {id}` can go on with it."
+        )
+    }))
+}
+
+/// Returns a conversation's data from the catalogue, with the total usage of all its models. `is_last_known` says that the
+/// status is only the last one known: the conversation was imported, and no process runs it.
+fn value(store: &Store, row: &Conversation, host: &Host) -> Result<Value> {
     let mut value = shape::conversation(row)?;
+    value["is_last_known"] = json!(row.was_imported_alive() && !host.is_run(&row.id));
     let usage = store.usage(Some(&row.id))?;
     let sum = |figure: fn(&UsageTotal) -> i64| usage.iter().map(figure).sum::<i64>();
     value["models"] = json!(models(&usage));

@@ -17,7 +17,7 @@ use super::opening::Opening;
 use super::plan::Plan;
 use super::session::Session;
 use super::together;
-use crate::conversation::{Claim, Conversation};
+use crate::conversation::{Claim, Conversation, Obstacle};
 use crate::ids::ConversationId;
 use crate::server::http::failure::Failure;
 use crate::state::ExecutionStatus;
@@ -240,6 +240,12 @@ impl Sessions {
             opened => {
                 if let Some(session) = opened {
                     let _unwritten = session.conversation.close().await;
+                }
+                let known = id.clone();
+                let obstacles = app.ask(move |store| Obstacle::all(store, &known)).await;
+                if obstacles.is_ok_and(|obstacles| !obstacles.is_empty()) {
+                    // It was imported while it ran elsewhere. Its record stays as it is.
+                    return;
                 }
                 // If it cannot be opened, the next request for it gets the error.
                 if let Ok(session) = self.open_in(app, id, &mut open).await {

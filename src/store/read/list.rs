@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, Timestamp};
 use crate::json::Raw;
+#[cfg(any(feature = "cli", feature = "server"))]
+use crate::state::ExecutionStatus;
 use crate::store::Store;
 use crate::store::engine::WhileDoing as _;
 use crate::store::options::PAGE_MAX;
@@ -22,7 +24,7 @@ const COLUMNS: &str = "c.id, coalesce(c.title, c.first_message), c.status, c.tag
      c.payload_bytes, c.created_at, c.updated_at, c.first_timestamp, c.last_timestamp, c.leaf_event_id, \
      c.head_is_empty, (SELECT id FROM conversation WHERE key = c.parent), c.forked_from, c.forked_at, c.head_hash, \
      c.title IS NOT NULL, (SELECT archived_at FROM archived_conversation WHERE conversation = c.key), \
-     c.foreign_format";
+     c.foreign_format, EXISTS (SELECT 1 FROM origin WHERE conversation = c.key)";
 /// The tags as JSON. Damaged tags match no filter.
 const TAGS: &str = "json_each(CASE WHEN json_valid(c.tags) THEN c.tags ELSE '{}' END)";
 const CHILDREN: &str = "SELECT id FROM conversation WHERE parent = ?1 ORDER BY key";
@@ -70,6 +72,8 @@ pub struct Conversation {
     /// The format of the log, if the conversation is a read-only copy of one: a [`ForeignFormat`], or `openhands-v0`,
     /// an old format that is no longer written.
     pub foreign_format: Option<String>,
+    /// Whether it was imported from files.
+    pub is_imported: bool,
     /// The last link of its hash chain.
     pub chain_head: Digest,
     /// When its payloads were compressed. `None` if they are not.
@@ -81,6 +85,13 @@ impl Conversation {
     #[must_use]
     pub fn foreign(&self) -> Option<ForeignFormat> {
         self.foreign_format.as_deref().and_then(|format| format.parse().ok())
+    }
+
+    /// Returns whether its status is only the last one that is known: it was imported while it ran. Nothing here runs it,
+    /// unless a process does; the caller knows that.
+    #[cfg(any(feature = "cli", feature = "server"))]
+    pub(crate) fn was_imported_alive(&self) -> bool {
+        self.is_imported && self.status == ExecutionStatus::Running.as_str()
     }
 }
 
@@ -429,6 +440,7 @@ fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
         is_titled: row.get(16)?,
         archived_at: row.get::<_, Option<i64>>(17)?.map(Timestamp),
         foreign_format: text(row, 18)?,
+        is_imported: row.get(19)?,
     })
 }
 

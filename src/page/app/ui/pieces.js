@@ -22,8 +22,10 @@ export const Problem = ({ error, reload }) => html`
   </div>`;
 
 /** The status of a conversation, as a coloured word. */
-export const Status = ({ status }) => html`
-  <span class=${cx('status', `status-${status}`)}><i aria-hidden="true"></i>${words(status)}</span>`;
+/** A status. With `since`, it is only the last one that is known, and as old as that. */
+export const Status = ({ status, since }) => (since
+  ? html`<span class="status" title=${`It was imported, and nothing runs it here. Its last event is of ${moment(since)}`}><i aria-hidden="true"></i>was ${words(status)}, ${ago(since)}</span>`
+  : html`<span class=${cx('status', `status-${status}`)}><i aria-hidden="true"></i>${words(status)}</span>`);
 
 /** A relative time such as `3 h ago`. Its tooltip shows the exact time. */
 export const Ago = ({ time }) => html`<time datetime=${time} title=${moment(time)}>${ago(time)}</time>`;

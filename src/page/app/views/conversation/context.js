@@ -25,9 +25,9 @@ export class Context {
     this.abort = new AbortController();
   }
 
-  /** Whether the conversation may be changed here: it is no copy of another program's log, and the key allows it. */
+  /** Whether the conversation may be changed here: it can be run, and the key allows it. */
   mayWrite() {
-    return !this.copyOf && may('write');
+    return !this.copyOf && !this.head.value.cannot_run && may('write');
   }
 
   isLive(sequence) {

@@ -116,20 +116,20 @@ export function Conversation({ head: first, events, query }) {
   useShortcuts(shortcuts(context, { toggleSide: () => setSideOpen((old) => !old) }), [context]);
   useFound(context, query.find, numbered(query.event));
   const target = numbered(query.event) ?? numbered(query.at);
-  const isRunning = head.status === 'running';
+  const isRunning = head.status === 'running' && !head.is_last_known;
   return html`
     <div class=${cx('talk', isSideOpen && 'with-side')}>
       <${Head} context=${context} link=${link.value} tab=${tab} isSideOpen=${isSideOpen} toggleSide=${() => setSideOpen(!isSideOpen)} />
       <div class="talk-main">
         ${tab === 'timeline' && html`<${Timeline} log=${context.log} context=${context} control=${context.control} target=${target}
-          startAtEnd=${isRunning || head.status === 'waiting_for_confirmation'} tail=${html`<${Tail} pieces=${pieces} status=${head.status} />`} />`}
+          startAtEnd=${isRunning || head.status === 'waiting_for_confirmation'} tail=${html`<${Tail} pieces=${pieces} isRunning=${isRunning} />`} />`}
         ${tab === 'messages' && html`<${Messages} context=${context} reply=${numbered(query.reply)} />`}
         ${tab === 'branches' && html`<${Branches} context=${context} />`}
       </div>
       ${isSideOpen && html`<${Side} context=${context} close=${() => setSideOpen(false)} />`}
       <div class="talk-foot">
         <${Time} context=${context} />
-        ${!context.copyOf && html`<${Composer} context=${context} />`}
+        ${!context.copyOf && (head.cannot_run ? html`<p class="soft">${head.cannot_run}</p>` : html`<${Composer} context=${context} />`)}
       </div>
     </div>
     <${Raw} context=${context} />`;

@@ -26,7 +26,7 @@ export function Head({ context, link, tab, isSideOpen, toggleSide }) {
       <div class="row top">
         <a class="back" href=${href(['conversations'])} aria-label="All conversations"><${Icon} name="left" /></a>
         <h1 dir="auto" title=${head.title}>${plain(head.title) || 'Without a title'}</h1>
-        <${Status} status=${head.status} />
+        <${Status} status=${head.status} since=${head.is_last_known && head.updated_at} />
         <span class=${`link link-${link}`} title=${title}>${text}</span>
         <span class="grow"></span>
         <${Actions} context=${context} rename=${() => setNaming(true)} />

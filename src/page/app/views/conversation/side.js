@@ -48,7 +48,7 @@ function Facts({ state, context }) {
   const kinds = Object.entries(state.kind_counts ?? {}).sort((a, b) => b[1] - a[1]);
   const open = state.unmatched_action_ids ?? [];
   return html`
-    <${Status} status=${state.execution_status} />
+    <${Status} status=${state.execution_status} since=${context.at.value === null && context.head.value.is_last_known && context.head.value.updated_at} />
     ${state.is_stuck && html`<p class="wrong">It goes in circles: ${words(state.stuck_pattern)}.</p>`}
     <dl class="figures">
       <${Figure} label="Steps">${count(state.iteration)}<//>

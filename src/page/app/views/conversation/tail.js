@@ -3,7 +3,7 @@ import { html } from '../../lib/ui.js';
 import { Markdown } from '../../ui/markdown.js';
 import { Fold } from '../cards/card.js';
 
-export function Tail({ pieces, status }) {
+export function Tail({ pieces, isRunning }) {
   const piece = pieces.value;
   if (piece && (piece.text || piece.reasoning)) {
     return html`
@@ -13,5 +13,5 @@ export function Tail({ pieces, status }) {
         <${Markdown} text=${piece.text} />
       </article>`;
   }
-  return html`<p class="soft working">${status === 'running' ? 'The agent is at work …' : ''}</p>`;
+  return html`<p class="soft working">${isRunning ? 'The agent is at work …' : ''}</p>`;
 }

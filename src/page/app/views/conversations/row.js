@@ -14,7 +14,7 @@ export function Row({ one, isSelected, withTag }) {
   const tags = Object.entries(one.tags);
   return html`
     <article class=${cx('conversation', isSelected && 'selected')} aria-current=${isSelected ? 'true' : undefined}>
-      <${Status} status=${one.status} />
+      <${Status} status=${one.status} since=${one.is_last_known && one.updated_at} />
       <div class="what">
         <a class="title" href=${href(['c', one.id])}>${plain(one.title) || 'Without a title'}</a>
         <div class="under">

@@ -89,6 +89,10 @@ mod ids;
 mod json;
 #[cfg(feature = "agent")]
 pub mod llm;
+// Without the command line, only the server uses it.
+#[cfg(feature = "server")]
+#[cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
+mod mcp;
 pub mod message;
 #[cfg(feature = "server")]
 mod page;

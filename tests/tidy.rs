@@ -78,6 +78,7 @@ const ROOMS: Rooms = &[
         ],
     ),
     ("page", &["chain"]),
+    ("mcp", &["json", "chain", "ids", "event", "visualizer", "redact", "error", "store", "audit", "llm"]),
     (
         "server",
         &[
@@ -108,6 +109,7 @@ const ROOMS: Rooms = &[
             "conversation",
             "stuck",
             "page",
+            "mcp",
         ],
     ),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
@@ -174,7 +176,7 @@ const SUBROOMS: &[(&str, &Rows)] = &[
 /// Crates that live in one place, and where.
 const CRATES: &[(&[&str], &[&str])] = &[
     (&["pty_process"], &["src/tool/terminal/"]),
-    (&["rmcp"], &["src/tool/mcp/"]),
+    (&["rmcp"], &["src/tool/mcp/", "src/mcp/", "src/server/annals/mcp.rs"]),
     (&["ignore"], &["src/tool/", "src/skill/folder.rs"]),
     (&["yaml_rust2"], &["src/skill/front.rs"]),
     (&["chardetng", "encoding_rs"], &["src/tool/file_editor/"]),
@@ -201,7 +203,7 @@ const CRATES: &[(&[&str], &[&str])] = &[
     (&["getrandom"], &["src/audit/proof/key.rs", "src/cli/server_keys.rs"]),
     (&["parquet"], &["src/transfer/columns.rs"]),
     (&["tracing"], &["src/store/engine/trace.rs"]),
-    (&["base64"], &["src/event/foreign.rs", "src/llm/", "src/tool/"]),
+    (&["base64"], &["src/event/foreign.rs", "src/llm/", "src/mcp/cursor.rs", "src/tool/"]),
     (&["rmp"], &["src/transfer/foreign/msgpack.rs"]),
     (&["rawzip"], &["src/server/workspace/zip.rs"]),
     (

@@ -65,6 +65,7 @@ commands! {
     Rebuild(rebuild::Arguments) => rebuild::run,
     #[cfg(feature = "server")] Open(open::Arguments) => open::run,
     #[cfg(feature = "server")] Serve(serve::Arguments) => serve::run,
+    #[cfg(feature = "server")] Mcp(mcp::Arguments) => mcp::run,
     Upgrade(upgrade::Arguments) => upgrade::run,
     Backup(backup::Arguments) => backup::run,
     Restore(restore::Arguments) => restore::run,

@@ -31,6 +31,8 @@ mod keys;
 mod list;
 mod loading;
 mod man;
+#[cfg(feature = "server")]
+mod mcp;
 mod messages;
 #[cfg(feature = "server")]
 mod open;

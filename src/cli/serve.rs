@@ -217,7 +217,7 @@ pub(super) fn configured(database: &Path, given: &Given, session_keys: Vec<Strin
 }
 
 /// How long blocking threads may still run after everything else has ended.
-const THREADS_WAIT: Duration = Duration::from_millis(500);
+pub(super) const THREADS_WAIT: Duration = Duration::from_millis(500);
 
 /// Serves until the program is asked to end. Calls `on_listening` with the address as soon as it takes connections.
 ///
@@ -387,7 +387,7 @@ fn seconds(name: &str) -> Option<Duration> {
 
 /// Returns a future that ends at Ctrl-C or SIGTERM. Both signals are caught from this call on.
 #[cfg(unix)]
-fn end_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+pub(super) fn end_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
@@ -400,7 +400,7 @@ fn end_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
 
 /// Returns a future that ends at Ctrl-C.
 #[cfg(not(unix))]
-fn end_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+pub(super) fn end_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     Ok(async {
         // If Ctrl-C cannot be caught, the system ends the program.
         if tokio::signal::ctrl_c().await.is_err() {

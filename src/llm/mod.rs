@@ -68,6 +68,8 @@ pub use provider::Protocol;
 pub use scripted::Scripted;
 pub use settings::{ApiMode, AuthType, Headers, Settings, SettingsError};
 pub use setup::INPUT_TOKENS_MIN;
+#[cfg(feature = "server")]
+pub(crate) use tokens::{estimate_tokens, first_tokens};
 use tokio_util::sync::CancellationToken;
 
 pub use crate::price::{Price, Rates};

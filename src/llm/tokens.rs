@@ -60,6 +60,32 @@ fn text(text: &str) -> u64 {
     tokens + run.0.tokens(run.1)
 }
 
+/// Estimates the number of tokens of a text that is no message.
+#[cfg(feature = "server")]
+pub(crate) fn estimate_tokens(text: &str) -> u64 {
+    self::text(text)
+}
+
+/// Returns the longest beginning of a text that has at most this many tokens, by the same estimate.
+#[cfg(feature = "server")]
+pub(crate) fn first_tokens(text: &str, tokens_max: u64) -> &str {
+    let mut tokens = 0;
+    let mut run = (Kind::Space, 0_u64);
+    for (at, character) in text.char_indices() {
+        let kind = Kind::of(character);
+        if kind == run.0 {
+            run.1 += 1;
+        } else {
+            tokens += run.0.tokens(run.1);
+            run = (kind, 1);
+        }
+        if tokens + run.0.tokens(run.1) > tokens_max {
+            return &text[..at];
+        }
+    }
+    text
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Space,

@@ -92,6 +92,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(probes::routes())
         .merge(metrics::routes(&app))
         .merge(gateway::routes(&app))
+        .merge(annals::mcp::routes(&app))
         .merge(openapi::routes())
         .merge(page::routes())
         .nest("/api", api.merge(files))

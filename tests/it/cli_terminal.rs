@@ -118,6 +118,8 @@ const SKIPPED: &[&str] = &[
     "vacuum",
     // It draws its own screen: see tests/it/drawing.rs.
     "replay",
+    // It prints a protocol for programs: see tests/it/mcp_server.rs.
+    "mcp",
 ];
 
 /// Commands that run until they are stopped.

@@ -86,6 +86,8 @@ mod llm_settings;
 mod log;
 #[cfg(all(feature = "agent", feature = "server"))]
 mod mcp;
+#[cfg(all(feature = "server", feature = "cli"))]
+mod mcp_server;
 mod merge;
 mod messages;
 mod moved;

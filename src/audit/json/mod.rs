@@ -3,6 +3,8 @@
 mod answer;
 mod whole;
 
+#[cfg(feature = "server")]
+pub(crate) use answer::cell;
 #[cfg(feature = "cli")]
 pub use answer::plain;
 pub use answer::{answer, csv, report, report_answer, views};

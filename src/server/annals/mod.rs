@@ -7,6 +7,7 @@
 mod catalogue;
 mod feed;
 mod log;
+pub(super) mod mcp;
 mod moment;
 mod question;
 mod shorten;

@@ -37,6 +37,25 @@ pub(in crate::server) async fn check(
     next.run(request).await
 }
 
+/// Refuses requests from foreign pages, whether the server has keys or not.
+pub(in crate::server) async fn check_page(
+    State(config): State<Arc<Config>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if has_foreign_origin(&Names::of(&config), request.headers()) {
+        let why = "Foreign origin: the operator may allow it with --allow-origin";
+        return Failure::Refused(StatusCode::FORBIDDEN, why.to_owned()).into_response();
+    }
+    next.run(request).await
+}
+
+fn has_foreign_origin(names: &Names<'_>, headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
+    let (origin, host) = (text(header::ORIGIN), text(header::HOST));
+    origin.is_some_and(|origin| !cors::may(names.origins, origin) && !is_this_servers(names, origin, host))
+}
+
 /// Marks every answer: a browser must not guess its content type, and must not give it to a foreign page.
 pub(in crate::server) async fn mark(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;

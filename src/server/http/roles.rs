@@ -60,6 +60,8 @@ const READ: &[&str] = &[
     "GET /api/annals/verify",
     "GET /api/annals/feed",
     "GET /metrics",
+    // No tool writes there.
+    "POST /mcp",
     "GET /api/settings",
     "GET /api/settings/agent-schema",
     "GET /api/settings/conversation-schema",

@@ -197,6 +197,14 @@ pub(in crate::server::site::openapi) const ANNALS: Group = Group {
             .sends("text/event-stream")
             .refuses(&[429])
             .own(),
+        post(
+            "/mcp",
+            "Past conversations as tools of the Model Context Protocol; the key may be a bearer token",
+        )
+        .takes("Anything")
+        .answers("Anything")
+        .refuses(&[403])
+        .own(),
     ],
 };
 

@@ -4,6 +4,7 @@
 mod class;
 mod contradiction;
 mod expected;
+mod input;
 mod nature;
 mod own;
 mod setup;
@@ -17,6 +18,7 @@ use crate::state::base::BaseStateError;
 pub use class::ErrorClass;
 pub use contradiction::Contradiction;
 pub use expected::Expected;
+pub use input::InputError;
 pub use nature::{Result, Source};
 pub use own::OwnProjectionError;
 pub use setup::SetupError;
@@ -201,14 +203,9 @@ pub enum Error {
         /// The reason.
         source: crate::message::WireError,
     },
-    /// The file holds no events.
-    #[error("{path:?} holds no events: {what}")]
-    NotEvents {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        what: String,
-    },
+    /// A file that should hold conversations or events does not.
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// The payload at `sequence` cannot be read as an event.
     #[error("the event at sequence {sequence} cannot be read: {source}", sequence = sequence.0)]
     Undecodable {

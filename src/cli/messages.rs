@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::print::{Output, harmless};
 use super::select::At;
 use super::{DONE, Place};
-use crate::error::{Error, Result};
+use crate::error::{Error, InputError, Result};
 use crate::event::{Content, Event, Given, Message};
 use crate::ids::{EventId, Sequence};
 use crate::json::Raw;
@@ -107,7 +107,7 @@ fn read(command: &Convert) -> Result<Vec<Event>> {
     } else {
         bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
     }
-    let not_events = |what: String| Error::NotEvents { path: path.clone(), what };
+    let not_events = |what: String| Error::Input(InputError::NotEvents { path: path.clone(), what });
     let text = String::from_utf8(bytes).map_err(|_| not_events("it is not UTF-8".into()))?;
     let text = text.trim();
     let whole = Raw::parse(text);

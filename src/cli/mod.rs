@@ -78,7 +78,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
 
-use crate::error::{Error, ErrorClass, Result, SetupError};
+use crate::error::{Error, ErrorClass, InputError, Result, SetupError};
 use crate::store::{Options, Store};
 use arguments::Arguments;
 use print::Output;
@@ -202,6 +202,9 @@ fn hint(error: &Error) -> Option<String> {
     Some(match error {
         Error::CannotOpen { path, what } if what.starts_with("there is no") => {
             format!("make it with `annals --db {} import FOLDER`, or name another with --db", quoted(path))
+        }
+        Error::Input(InputError::NotRecognised { .. }) => {
+            "docs/formats.md describes the formats; --format NAME reads a file as that format all the same".into()
         }
         Error::UnknownConversation { .. } => "`annals list` shows the ids there are".into(),
         Error::UnknownEvent { .. } => "`annals events ID` shows the ids there are".into(),

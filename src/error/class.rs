@@ -74,7 +74,7 @@ impl Error {
             Self::DiskFull { .. } | Self::NoRoom { .. } => ErrorClass::Full,
             Self::Io { source, .. } if is_full(source.kind()) => ErrorClass::Full,
             Self::Io { source, .. } if source.kind() == ErrorKind::NotFound => ErrorClass::Unusable,
-            Self::NotEvents { .. }
+            Self::Input(_)
             | Self::NoRemedy { .. }
             | Self::UnknownTrouble { .. }
             | Self::NotAHead { .. }

@@ -46,6 +46,14 @@ impl<'a> Object<'a> {
         Raw(checked.trim_matches([' ', '\n', '\r', '\t'])).to_object()
     }
 
+    /// Reads the members at the beginning of an object that may be damaged or cut off, as far as they can be read.
+    pub(crate) fn of_beginning(text: &'a str) -> Self {
+        let mut members = Vec::new();
+        // What is wrong behind these members does not matter.
+        let _fault = scan(text, |name, value| members.push((name, value)));
+        Self(members)
+    }
+
     /// The member called `key`, or the last one if there are several.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Raw<'a>> {

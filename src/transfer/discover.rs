@@ -4,19 +4,22 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::evidence::{self, Evidence};
 use super::folder::{is_own_folder, own_folder_below};
 use super::foreign::{self, recognise::Looks};
-use super::layout;
+use super::{layout, seen};
 use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
 use crate::json::{Object, Raw};
-use crate::untrusted;
 
 /// The number of folder levels that are searched below the given folder.
 const DEPTH_MAX: usize = 16;
 
-/// The number of bytes of a file that are read to decide whether it holds events.
-const PEEK_BYTES: u64 = 1 << 20;
+/// The number of files with common names that are read to decide whether they are events.
+const SAMPLES_MAX: usize = 32;
+
+/// The number of files that belong to no conversation and are listed. The others are counted.
+const IGNORED_MAX: usize = 1000;
 
 /// The names of files that hold all events of a conversation. Their folder may hold other files, too.
 const CONTAINERS: &[&str] = &["events.jsonl", "events.json", "trajectory.json", "trajectory.jsonl"];
@@ -107,52 +110,88 @@ impl SourceFormat {
 pub struct Discovery {
     /// The conversations. A sub-agent's conversation always comes after its parent.
     pub found: Vec<Found>,
-    /// The files that belong to no conversation.
-    pub ignored: Vec<PathBuf>,
+    /// The first files that belong to no conversation, with the reasons.
+    pub ignored: Vec<Ignored>,
+    /// The number of files that belong to no conversation.
+    pub ignored_count: u64,
+}
+
+/// A file that belongs to no conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ignored {
+    /// The file, or a folder that was not searched.
+    pub path: PathBuf,
+    /// What it is instead, in a few words. It names no values of the file.
+    pub reason: String,
 }
 
 /// Finds the conversations at and below `path`, in the order of their names.
 ///
 /// In each folder, files come before folders, so that a sub-agent's log comes after the log of its session. With a
-/// `format`, only conversations of that format are found. If `path` is a file and no database, it is read as that
-/// format without a check.
+/// `format`, only conversations of that format are found. If `path` is a file and no database, it is then read as that
+/// format without a check. A part of a folder that cannot be listed is ignored, with the reason.
 ///
 /// # Errors
-/// [`Error::Io`] if `path` does not exist, if a folder cannot be listed, or if `path` is a file and no database and
-/// `format` is one of databases.
+/// [`Error::Io`] if `path` does not exist, if it is a folder that cannot be listed, or if it is a file and no database
+/// and `format` is one of databases. [`Error::Input`] if it is a file in no known format, or no file at all.
 pub fn discover(path: &Path, format: Option<SourceFormat>) -> Result<Discovery> {
     let mut discovery = Discovery::default();
-    let kind = fs::metadata(path).map_err(Error::io("looking at", path))?;
-    if kind.is_dir() {
+    let metadata = fs::metadata(path).map_err(Error::io("looking at", path))?;
+    if metadata.is_dir() {
         let mut search = Search { format, discovery: &mut discovery };
         search.folder(path, None, DEPTH_MAX)?;
+    } else if metadata.is_file() {
+        discovery.found_file(path, format)?;
     } else {
-        // A file that the caller names is always a conversation, unless it is a database.
-        let looks = foreign::recognise::look(path);
-        match (format, looks) {
-            (_, Looks::Database) => discovery.found_database(path, format, None)?,
-            // Opening it as a database gives the error that says what is wrong with it.
-            (Some(SourceFormat::Foreign(wanted)), _) if foreign::is_database(wanted) => {
-                discovery.found_database(path, format, None)?;
-            }
-            (Some(SourceFormat::Foreign(format)), _) | (None, Looks::Lines(format)) => {
-                discovery.found(path, Shape::Log { format, key: None }, None);
-                let beside = path.with_extension("");
-                if foreign::has_folder(format)
-                    && is_own_folder(&beside)
-                    && let Some(subagents) = own_folder_below(&beside, layout::SUBAGENTS)
-                {
-                    Search { format: Some(SourceFormat::Foreign(format)), discovery: &mut discovery }
-                        .folder(&subagents, None, DEPTH_MAX)?;
-                }
-            }
-            _ => discovery.found(path, Shape::File, None),
-        }
+        return Err(seen::refusal(path, seen::special(&metadata)));
     }
     Ok(discovery)
 }
 
 impl Discovery {
+    /// Adds the conversations in a file that the caller names.
+    fn found_file(&mut self, path: &Path, format: Option<SourceFormat>) -> Result<()> {
+        let refusal = || seen::refusal(path, seen::seen(path));
+        match (format, foreign::recognise::look(path)) {
+            (_, Looks::Database) => {
+                self.found_database(path, format, None)?;
+                if self.found.is_empty() {
+                    return Err(refusal());
+                }
+            }
+            // Opening it as a database gives the error that says what is wrong with it.
+            (Some(SourceFormat::Foreign(wanted)), _) if foreign::is_database(wanted) => {
+                self.found_database(path, format, None)?;
+            }
+            (Some(SourceFormat::Foreign(format)), _) | (None, Looks::Lines(format)) => {
+                self.found(path, Shape::Log { format, key: None }, None);
+                let beside = path.with_extension("");
+                if foreign::has_folder(format)
+                    && is_own_folder(&beside)
+                    && let Some(subagents) = own_folder_below(&beside, layout::SUBAGENTS)
+                {
+                    Search { format: Some(SourceFormat::Foreign(format)), discovery: self }
+                        .folder(&subagents, None, DEPTH_MAX)?;
+                }
+            }
+            (Some(SourceFormat::OpenHands), _) => self.found(path, Shape::File, None),
+            (None, Looks::Other) => match evidence::of_file(path) {
+                Some(_) => self.found(path, Shape::File, None),
+                None => return Err(refusal()),
+            },
+        }
+        Ok(())
+    }
+
+    /// Adds a file to those that belong to no conversation.
+    fn ignore(&mut self, path: PathBuf, reason: impl Into<String>) {
+        self.ignored_count += 1;
+        if self.ignored.len() < IGNORED_MAX {
+            self.ignored.push(Ignored { path, reason: reason.into() });
+        }
+    }
+
     fn found(&mut self, path: &Path, shape: Shape, parent: Option<usize>) {
         let relative = parent.and_then(|parent| path.strip_prefix(&self.found[parent].path).ok());
         let folder = match relative {
@@ -195,7 +234,7 @@ struct Search<'d> {
 
 impl Search<'_> {
     fn folder(&mut self, folder: &Path, parent: Option<usize>, depth: usize) -> Result<()> {
-        let (mut entries, non_unicode) = list(folder)?;
+        let Listed { mut entries, others } = list(folder)?;
         let own = matches!(self.format, None | Some(SourceFormat::OpenHands));
         if own && let Some(shape) = shape_of(folder, &entries)? {
             let index = self.discovery.found.len();
@@ -204,12 +243,14 @@ impl Search<'_> {
                 if depth > 0
                     && let Some(subagents) = own_folder_below(folder, subagents)
                 {
-                    self.folder(&subagents, Some(index), depth - 1)?;
+                    self.below(&subagents, Some(index), depth - 1);
                 }
             }
             return Ok(());
         }
-        self.discovery.ignored.extend(non_unicode);
+        for Ignored { path, reason } in others {
+            self.discovery.ignore(path, reason);
+        }
         // A sub-agent's log names its session, so it comes after the log of the session.
         entries.sort_by_key(|entry| (entry.is_dir, entry.name.starts_with("agent-")));
         let mut sessions = HashSet::new();
@@ -219,7 +260,9 @@ impl Search<'_> {
                 if let Some(Shape::Log { .. }) = self.file(&path, parent) {
                     sessions.insert(path.with_extension(""));
                 }
-            } else if depth > 0 {
+            } else if depth == 0 {
+                self.discovery.ignore(path, format!("a folder more than {DEPTH_MAX} levels down"));
+            } else {
                 // The folder beside a session holds results of its tools, which may look like conversations. So only
                 // its sub-agents are searched.
                 let searched = match sessions.contains(&path) {
@@ -227,11 +270,19 @@ impl Search<'_> {
                     false => Some(path),
                 };
                 if let Some(searched) = searched {
-                    self.folder(&searched, parent, depth - 1)?;
+                    self.below(&searched, parent, depth - 1);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Searches a folder within the one that the caller named. If it cannot be listed, the search goes on.
+    fn below(&mut self, folder: &Path, parent: Option<usize>, depth: usize) {
+        if let Err(error) = self.folder(folder, parent, depth) {
+            let path = if let Error::Io { path, .. } = &error { path.clone() } else { folder.to_owned() };
+            self.discovery.ignore(path, format!("a folder that cannot be searched: {error}"));
+        }
     }
 
     /// Adds a file to the conversations or to the ignored files. Returns its shape if it is one conversation.
@@ -244,8 +295,11 @@ impl Search<'_> {
                 let before = self.discovery.found.len();
                 // A database that cannot be read does not stop the search.
                 let read = self.discovery.found_database(path, format, parent);
-                if read.is_err() || self.discovery.found.len() == before {
-                    self.discovery.ignored.push(path.to_owned());
+                if let Err(error) = read {
+                    self.discovery
+                        .ignore(path.to_owned(), format!("a database that cannot be read: {error}"));
+                } else if self.discovery.found.len() == before {
+                    self.discovery.ignore(path.to_owned(), seen::seen(path));
                 }
                 return None;
             }
@@ -253,12 +307,19 @@ impl Search<'_> {
             (Looks::Lines(format), Some(SourceFormat::Foreign(wanted))) if format == wanted => {
                 Some(Shape::Log { format, key: None })
             }
-            (_, None | Some(SourceFormat::OpenHands)) if holds_events(path) => Some(Shape::File),
+            (_, None | Some(SourceFormat::OpenHands)) => evidence_of(path).map(|_| Shape::File),
             _ => None,
         };
         match &shape {
             Some(shape) => self.discovery.found(path, shape.clone(), parent),
-            None => self.discovery.ignored.push(path.to_owned()),
+            None if is_candidate || ending == "json" => {
+                let reason = match self.format {
+                    Some(format) => format!("not of the format {}", format.as_str()),
+                    None => seen::seen(path),
+                };
+                self.discovery.ignore(path.to_owned(), reason);
+            }
+            None => self.discovery.ignore(path.to_owned(), "no JSON file and no database, by its name"),
         }
         shape
     }
@@ -269,24 +330,35 @@ struct Entry {
     is_dir: bool,
 }
 
-/// Returns the entries of a folder in the order of their names, and the paths of entries whose names are not Unicode.
-/// A conversation's own files never have such names. Links are not followed.
-fn list(folder: &Path) -> Result<(Vec<Entry>, Vec<PathBuf>)> {
-    let (mut entries, mut non_unicode) = (Vec::new(), Vec::new());
+/// The content of a folder.
+struct Listed {
+    /// Its files and folders, in the order of their names.
+    entries: Vec<Entry>,
+    /// What cannot be a part of a conversation: links, which are not followed, devices, and names that are not Unicode.
+    others: Vec<Ignored>,
+}
+
+fn list(folder: &Path) -> Result<Listed> {
+    let (mut entries, mut others) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder).map_err(Error::io("listing", folder))? {
         let entry = entry.map_err(Error::io("listing", folder))?;
         let kind = entry.file_type().map_err(Error::io("listing", folder))?;
+        let path = entry.path();
         if !kind.is_dir() && !kind.is_file() {
+            // It may be gone by now.
+            if let Ok(metadata) = entry.metadata() {
+                others.push(Ignored { path, reason: seen::special(&metadata).to_owned() });
+            }
             continue;
         }
         match entry.file_name().into_string() {
             Ok(name) => entries.push(Entry { name, is_dir: kind.is_dir() }),
-            Err(_) => non_unicode.push(entry.path()),
+            Err(_) => others.push(Ignored { path, reason: "its name is not Unicode".to_owned() }),
         }
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
-    non_unicode.sort();
-    Ok((entries, non_unicode))
+    others.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(Listed { entries, others })
 }
 
 /// Returns how a folder keeps events. `None` if it is not the folder of a conversation.
@@ -300,17 +372,17 @@ fn shape_of(folder: &Path, entries: &[Entry]) -> Result<Option<Shape>> {
         return files(layout::EVENTS, "");
     }
     if has_folder("event_service") {
-        let (inner, _) = list(&folder.join("event_service"))?;
+        let inner = list(&folder.join("event_service"))?.entries;
         let has = |name: &str| inner.iter().any(|entry| entry.name == name);
         if has("events") || has(layout::BASE_STATE) {
             return files("event_service/events/", layout::EVENT_SERVICE);
         }
     }
-    if entries.iter().any(|entry| !entry.is_dir && is_bare_event_name(&entry.name)) {
+    if holds_events(folder, entries, is_bare_event_name) {
         return files("", "");
     }
     for container in CONTAINERS {
-        if has_file(container) && holds_events(&folder.join(container)) {
+        if has_file(container) && evidence_of(&folder.join(container)) == Some(Evidence::Events) {
             return Ok(Some(Shape::Container { file: (*container).to_owned() }));
         }
     }
@@ -321,7 +393,14 @@ fn shape_of(folder: &Path, entries: &[Entry]) -> Result<Option<Shape>> {
 }
 
 fn has_event_files(folder: &Path) -> Result<bool> {
-    Ok(list(folder)?.0.iter().any(|entry| !entry.is_dir && layout::read_event_name(&entry.name).is_some()))
+    Ok(holds_events(folder, &list(folder)?.entries, |name| layout::read_event_name(name).is_some()))
+}
+
+/// Returns whether a folder holds files of events. The reference's names say it themselves. Others are common elsewhere.
+fn holds_events(folder: &Path, entries: &[Entry], is_name: impl Fn(&str) -> bool) -> bool {
+    let is_reference = |name: &str| layout::read_event_name(name).is_some_and(|read| read.id.is_some());
+    entries.iter().any(|entry| !entry.is_dir && is_reference(&entry.name))
+        || may_be_events(folder, entries, is_name)
 }
 
 /// Returns whether the name is an event's, even outside a folder called `events`. V0's names such as `17.json` are too
@@ -330,44 +409,28 @@ fn is_bare_event_name(name: &str) -> bool {
     layout::read_event_name(name).is_some_and(|read| read.id.is_some() || name.contains('_'))
 }
 
-/// Returns whether a file seems to hold events: an array or lines of objects that name their kind.
-fn holds_events(path: &Path) -> bool {
+/// Returns what a file that a folder holds is evidence for. Only names of JSON files are candidates.
+fn evidence_of(path: &Path) -> Option<Evidence> {
     let is_candidate = path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl");
-    if !is_candidate {
-        return false;
-    }
-    let Some(text) = peek(path) else { return false };
-    let text = text.trim_start();
-    if let Some(rest) = text.strip_prefix('[') {
-        // An element that is longer than the bytes read here cannot be parsed. A long beginning is enough.
-        return Raw::parse_first(rest).map_or(rest.len() > 4096, |(first, _)| is_event_like(first));
-    }
-    if path.extension().is_some_and(|extension| extension == "jsonl") {
-        let line = text.lines().next().unwrap_or_default();
-        return Raw::parse(line).map_or(line.len() > 4096, is_event_like);
-    }
-    false
+    if is_candidate { evidence::of_file(path) } else { None }
 }
 
-fn peek(path: &Path) -> Option<String> {
-    use std::io::Read as _;
-    let mut bytes = Vec::new();
-    untrusted::open(path).ok()?.0.take(PEEK_BYTES).read_to_end(&mut bytes).ok()?;
-    let valid = match std::str::from_utf8(&bytes) {
-        Ok(_) => bytes.len(),
-        Err(error) => error.valid_up_to(),
-    };
-    bytes.truncate(valid);
-    String::from_utf8(bytes).ok()
-}
-
-fn is_event_like(value: Raw<'_>) -> bool {
-    if !value.is_object() {
+/// Returns whether files with names that are common elsewhere may be events: one of the first ones is an event, or none
+/// of them can be read as an object, so that they are damaged.
+fn may_be_events(folder: &Path, entries: &[Entry], is_name: impl Fn(&str) -> bool) -> bool {
+    let mut names = entries.iter().filter(|entry| !entry.is_dir && is_name(&entry.name)).peekable();
+    if names.peek().is_none() {
         return false;
     }
-    let object: Object<'_> = value.to_object();
-    ["kind", "action", "observation", "type"].iter().any(|member| object.text(member).is_some())
-        || object.get("history").is_some_and(Raw::is_array)
+    let mut is_damaged = true;
+    for entry in names.take(SAMPLES_MAX) {
+        let Ok(text) = evidence::peek(&folder.join(&entry.name)) else { continue };
+        if evidence::is_event(&Object::of_beginning(&text)) {
+            return true;
+        }
+        is_damaged &= !Raw::parse(&text).is_ok_and(Raw::is_object);
+    }
+    is_damaged
 }
 
 #[cfg(test)]

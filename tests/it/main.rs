@@ -107,6 +107,7 @@ mod prune;
 
 mod query;
 mod query_limits;
+mod recognition;
 mod recording;
 mod redact;
 #[cfg(feature = "server")]

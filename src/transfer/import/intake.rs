@@ -171,6 +171,7 @@ mod tests {
     /// Imports events into `id`, as an import does that has found nothing stored.
     fn import(store: &Store, id: &ConversationId, text: &str, ids: &[u64]) -> (Counts, Vec<Rejected>) {
         let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
+        std::fs::write(file.path(), r#"{"id":"e1","kind":"Note"}"#).unwrap();
         let found = discover(file.path(), None).unwrap().found.remove(0);
         let mut intake = Intake::new(store, id, &found, Vec::new()).unwrap();
         for number in ids {

@@ -28,7 +28,7 @@ pub(super) use intake::Intake;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::discover::{Found, Shape, discover};
+use super::discover::{Discovery, Found, Shape, discover};
 use super::report::{ImportOptions, ImportProgress, ImportReport, ImportStatus, OnProgress};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
@@ -75,25 +75,45 @@ impl<'a> Importer<'a> {
     /// crash, it continues where it stopped.
     ///
     /// # Errors
-    /// [`Error::Io`] if `path` does not exist, and errors of writing to the store.
+    /// [`Error::Io`] if `path` does not exist, [`Error::Input`] if it is a file in no known format, and errors of
+    /// writing to the store.
     pub fn import(&mut self, path: &Path, progress: OnProgress<'_>) -> Result<Vec<ImportReport>> {
-        let found = discover(path, self.options.format)?.found;
-        let mut reports: Vec<ImportReport> = Vec::with_capacity(found.len());
+        let discovery = discover(path, self.options.format)?;
+        self.import_found(&discovery, &|_| true, progress)
+    }
+
+    /// Imports the conversations of a search that `is_wanted` accepts, and those that they are sub-agents of.
+    ///
+    /// # Errors
+    /// As [`Importer::import`].
+    pub(crate) fn import_found(
+        &mut self,
+        discovery: &Discovery,
+        is_wanted: &dyn Fn(&Found) -> bool,
+        progress: OnProgress<'_>,
+    ) -> Result<Vec<ImportReport>> {
+        let found = &discovery.found;
+        let mut wanted: Vec<bool> = found.iter().map(is_wanted).collect();
         // The folders within each conversation's folder that belong to others.
         let mut apart = vec![HashSet::new(); found.len()];
-        for other in &found {
+        // A parent comes before its sub-agents.
+        for (index, other) in found.iter().enumerate().rev() {
             if let Some(parent) = other.parent {
                 apart[parent].insert(other.path.clone());
+                wanted[parent] |= wanted[index];
             }
         }
-        for (index, conversation) in found.iter().enumerate() {
-            let parent = conversation.parent.and_then(|parent| reports[parent].id.clone());
+        let total = wanted.iter().filter(|wanted| **wanted).count();
+        let mut reports: Vec<ImportReport> = Vec::with_capacity(total);
+        let mut ids: Vec<Option<ConversationId>> = vec![None; found.len()];
+        for (index, conversation) in found.iter().enumerate().filter(|(index, _)| wanted[*index]) {
+            let parent = conversation.parent.and_then(|parent| ids[parent].clone());
             let apart = &apart[index];
-            let total = found.len();
+            let done = reports.len();
             let mut on_progress = |read: Read| {
                 progress(ImportProgress {
                     path: &conversation.path,
-                    conversation: index,
+                    conversation: done,
                     conversations: total,
                     events: read.events,
                     bytes: read.bytes,
@@ -105,6 +125,7 @@ impl<'a> Importer<'a> {
                 Err(error) if concerns_one_conversation(&error) => failed(conversation, &error),
                 Err(error) => return Err(error),
             };
+            ids[index].clone_from(&report.id);
             reports.push(report);
         }
         Ok(reports)

@@ -1,18 +1,15 @@
-//! `annals import`: imports conversations, and prints the result of each.
+//! The result of an import, as JSON and as tables.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Instant;
 
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::print::{Output, bytes, count, one_line, plural, row, table};
-use super::{DONE, FAILED, Place, REFUSED};
-use crate::error::{Error, Result};
+use crate::cli::print::{Output, bytes, count, one_line, plural, row, table};
+use crate::cli::{DONE, FAILED, Place, REFUSED, quoted};
+use crate::error::{Error, InputError, Result};
 use crate::ids::ConversationId;
-use crate::transfer::{ImportOptions, ImportReport, ImportStatus, Importer, SourceFormat};
+use crate::transfer::{Discovery, ImportReport, ImportStatus};
 
 /// The maximum number of problems to print for one conversation. `show` prints all of them.
 const PROBLEMS_SHOWN: usize = 3;
@@ -20,91 +17,65 @@ const PROBLEMS_SHOWN: usize = 3;
 const DAMAGED_SHOWN: usize = 25;
 /// The maximum number of conversations to list. If there are more, those without a problem are only counted.
 const LISTED_MOST: usize = 50;
+/// The maximum number of skipped files to print.
+const SKIPPED_SHOWN: usize = 10;
 
-/// Find conversations under the given paths, and import them with every byte
-///
-/// Reads OpenHands conversations of any age (current layout, event_service/, V0 sessions), JSON lines and
-/// JSON arrays of events; logs of Claude Code, Codex, LangGraph and the OpenAI Agents SDK become read-only copies
-/// (docs/formats.md). Damaged conversations are imported as far as they can be read, and data that cannot be an
-/// event is kept beside the events. Another import adds only new events.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  annals import ~/.openhands/conversations
-  annals import trajectory.json session/
-  annals import ~/.claude/projects ~/.codex/sessions checkpoints.sqlite
-  annals --json import backup/ | jq '.conversations[] | select(.status != \"imported\")'")]
-pub(super) struct Arguments {
-    /// Conversation folders, folders of them, or files of events
-    #[arg(required = true, value_name = "PATH")]
-    pub paths: Vec<PathBuf>,
-    /// Give the conversation this id instead of its own (for a single one)
-    #[arg(long = "as", value_name = "ID")]
-    pub id: Option<String>,
-    /// Accept changes of files beside the events, even if no event was added
-    #[arg(long)]
-    pub accept_changed_files: bool,
-    /// Import conversations again that were erased here
-    #[arg(long)]
-    pub accept_erased: bool,
-    /// The format of the sources, instead of detecting it
-    #[arg(long, value_enum)]
-    pub format: Option<SourceFormat>,
+/// The files that were not imported.
+#[derive(Debug, Default)]
+pub(super) struct Skipped {
+    /// The first of them, with the reasons.
+    files: Vec<(PathBuf, String)>,
+    /// Their number.
+    count: u64,
+    /// The number of those that the caller named.
+    named: u64,
 }
 
-impl ValueEnum for SourceFormat {
-    fn value_variants<'a>() -> &'a [Self] {
-        &Self::ALL
+impl Skipped {
+    /// Adds the files that a search has ignored.
+    pub(super) fn add(&mut self, discovery: &Discovery) {
+        self.count += discovery.ignored_count;
+        self.files.extend(discovery.ignored.iter().map(|file| (file.path.clone(), file.reason.clone())));
     }
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.as_str()).help(self.description()))
+    /// Adds a file that the caller named.
+    pub(super) fn refuse(&mut self, error: &Error) {
+        if let Error::Input(InputError::NotRecognised { path, seen, .. }) = error {
+            self.count += 1;
+            self.named += 1;
+            self.files.push((path.clone(), seen.clone()));
+        }
+    }
+
+    fn value(&self) -> Value {
+        let value =
+            |(path, reason): &(PathBuf, String)| json!({"path": path.to_string_lossy(), "reason": reason});
+        self.files.iter().map(value).collect()
+    }
+
+    fn print(&self, output: &Output) -> Result<()> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        output
+            .line(format!("\nskipped {}, in no format that can be imported", plural(self.count, "file")))?;
+        let shown = self.files.iter().take(SKIPPED_SHOWN);
+        for (path, reason) in shown {
+            output.line(output.dim(&one_line(&format!("  {}: {reason}", path.to_string_lossy()), 400)))?;
+        }
+        match self.count.saturating_sub(SKIPPED_SHOWN as u64) {
+            0 => Ok(()),
+            more => output.line(output.dim(&format!("  and {} more (--json lists them)", count(more)))),
+        }
     }
 }
 
-pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
-    for path in &command.paths {
-        // Checked before the database is created, so that a mistyped path leaves no empty file behind.
-        std::fs::metadata(path).map_err(Error::io("reading", path))?;
-    }
-    let id = command.id.as_deref().map(ConversationId::new).transpose()?;
-    let store = place.create()?;
-    let options = ImportOptions {
-        id,
-        accept_changed_files: command.accept_changed_files,
-        accept_erased: command.accept_erased,
-        format: command.format,
-    };
-    let mut importer = Importer::new(&store, options);
-    let started = Instant::now();
-    let bar = output.progress("conversations");
-    let mut reports = Vec::new();
-    for path in &command.paths {
-        reports.extend(importer.import(path, &mut |progress| {
-            bar.set_length(progress.conversations as u64);
-            bar.set_position(progress.conversation as u64);
-            let per_second = progress.events as f64 / started.elapsed().as_secs_f64().max(0.001);
-            bar.set_message(format!("{} events, {}/s", count(progress.events), count(per_second as u64)));
-        })?);
-    }
-    bar.finish_and_clear();
-    if reports.is_empty() {
-        output.remark("no conversations were found there");
-    }
-    store.catch_up()?;
-    if output.json {
-        let conversations: Vec<Value> = reports.iter().map(value).collect();
-        output.value(&json!({ "conversations": conversations }))?;
-    } else {
-        print(place, &reports, started.elapsed().as_secs_f64(), output)?;
-    }
-    Ok(code(&reports))
-}
-
-fn code(reports: &[ImportReport]) -> u8 {
+/// Returns the exit code of an import.
+pub(super) fn code(reports: &[ImportReport], skipped: &Skipped) -> u8 {
     let any = |status| reports.iter().any(|report| report.status == status);
     if any(ImportStatus::Failed) {
         FAILED
-    } else if any(ImportStatus::Conflict) || reports.is_empty() {
+    } else if any(ImportStatus::Conflict) || reports.is_empty() || skipped.named > 0 {
         REFUSED
     } else {
         DONE
@@ -166,7 +137,24 @@ fn print_unread(reports: &[ImportReport], output: &Output) -> Result<()> {
     Ok(())
 }
 
-fn print(place: &Place<'_>, reports: &[ImportReport], seconds: f64, output: &Output) -> Result<()> {
+/// Returns the result as JSON.
+pub(super) fn result(reports: &[ImportReport], skipped: &Skipped) -> Value {
+    let conversations: Vec<Value> = reports.iter().map(value).collect();
+    json!({
+        "conversations": conversations,
+        "skipped": skipped.value(),
+        "skipped_count": skipped.count,
+    })
+}
+
+/// Prints the result for people.
+pub(super) fn print(
+    place: &Place<'_>,
+    reports: &[ImportReport],
+    skipped: &Skipped,
+    seconds: f64,
+    output: &Output,
+) -> Result<()> {
     let mut rows = table(&["id", "format", "status", "events", "new", "problems", "from"], &[3, 4, 5]);
     let (listed, counted): (Vec<_>, Vec<_>) =
         reports.iter().partition(|report| reports.len() <= LISTED_MOST || !is_without_problems(report));
@@ -218,6 +206,7 @@ fn print(place: &Place<'_>, reports: &[ImportReport], seconds: f64, output: &Out
         ))?;
     }
     print_unread(reports, output)?;
+    skipped.print(output)?;
     let added: u64 = reports.iter().map(|report| report.added).sum();
     let added_bytes: u64 = reports.iter().map(|report| report.added_bytes).sum();
     output.line(format!(
@@ -237,6 +226,6 @@ fn print(place: &Place<'_>, reports: &[ImportReport], seconds: f64, output: &Out
     let db = place.option();
     output.line(format!(
         "\nNext:\n  annals{db} list\n  annals{db} show {first}\n  annals{db} search 'some words'\n  sqlite3 {} 'SELECT title, event_count, status FROM conversations'",
-        super::quoted(place.path)
+        quoted(place.path)
     ))
 }

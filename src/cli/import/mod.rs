@@ -1,0 +1,136 @@
+//! `annals import`: imports conversations, and prints the result of each.
+
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::Place;
+use super::print::{Output, count, plural};
+use crate::error::{Error, Result};
+use crate::ids::ConversationId;
+use crate::transfer::{Discovery, ImportOptions, Importer, SourceFormat, discover, seen};
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
+use report::Skipped;
+
+/// Find conversations under the given paths, and import them with every byte
+///
+/// Reads OpenHands conversations of any age (current layout, event_service/, V0 sessions), JSON lines and
+/// JSON arrays of events; logs of Claude Code, Codex, LangGraph and the OpenAI Agents SDK become read-only copies
+/// (docs/formats.md). Damaged conversations are imported as far as they can be read, and data that cannot be an
+/// event is kept beside the events. Another import adds only new events.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals import ~/.openhands/conversations
+  annals import trajectory.json session/
+  annals import ~/.claude/projects ~/.codex/sessions checkpoints.sqlite
+  annals --json import backup/ | jq '.conversations[] | select(.status != \"imported\")'")]
+pub(super) struct Arguments {
+    /// Conversation folders, folders of them, or files of events
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Give the conversation this id instead of its own (for a single one)
+    #[arg(long = "as", value_name = "ID")]
+    pub id: Option<String>,
+    /// Accept changes of files beside the events, even if no event was added
+    #[arg(long)]
+    pub accept_changed_files: bool,
+    /// Import conversations again that were erased here
+    #[arg(long)]
+    pub accept_erased: bool,
+    /// The format of the sources, instead of detecting it
+    #[arg(long, value_enum)]
+    pub format: Option<SourceFormat>,
+}
+
+impl ValueEnum for SourceFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.as_str()).help(self.description()))
+    }
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
+    let id = command.id.as_deref().map(ConversationId::new).transpose()?;
+    let mut skipped = Skipped::default();
+    // Searched before the database is created, so that a mistyped path leaves no empty file behind.
+    let found = search(&command.paths, command.format, &mut skipped)?;
+    let store = place.create()?;
+    let options = ImportOptions {
+        id,
+        accept_changed_files: command.accept_changed_files,
+        accept_erased: command.accept_erased,
+        format: command.format,
+    };
+    let mut importer = Importer::new(&store, options);
+    let started = Instant::now();
+    let bar = output.progress("conversations");
+    let mut reports = Vec::new();
+    for discovery in &found {
+        reports.extend(importer.import_found(discovery, &|_| true, &mut |progress| {
+            bar.set_length(progress.conversations as u64);
+            bar.set_position(progress.conversation as u64);
+            let per_second = progress.events as f64 / started.elapsed().as_secs_f64().max(0.001);
+            bar.set_message(format!("{} events, {}/s", count(progress.events), count(per_second as u64)));
+        })?);
+    }
+    bar.finish_and_clear();
+    store.catch_up()?;
+    if output.json {
+        output.value(&report::result(&reports, &skipped))?;
+    } else {
+        report::print(place, &reports, &skipped, started.elapsed().as_secs_f64(), output)?;
+    }
+    Ok(report::code(&reports, &skipped))
+}
+
+/// Searches the paths for conversations. Adds what is skipped to `skipped`.
+///
+/// A file that the caller names and that is in no known format does not stop the others.
+///
+/// # Errors
+/// [`Error::Io`] if a path does not exist, and [`Error::Input`] if there is no conversation at any path.
+fn search(paths: &[PathBuf], format: Option<SourceFormat>, skipped: &mut Skipped) -> Result<Vec<Discovery>> {
+    let (mut found, mut refused) = (Vec::new(), Vec::new());
+    for path in paths {
+        match discover(path, format) {
+            Ok(discovery) => {
+                skipped.add(&discovery);
+                if discovery.found.is_empty() {
+                    refused.push(without_conversations(path, &discovery, format));
+                } else {
+                    found.push(discovery);
+                }
+            }
+            Err(error @ Error::Input(_)) => {
+                skipped.refuse(&error);
+                refused.push(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match refused.into_iter().next() {
+        Some(first) if found.is_empty() => Err(first),
+        _ => Ok(found),
+    }
+}
+
+/// Returns the error for a path at which there is no conversation.
+fn without_conversations(path: &Path, discovery: &Discovery, format: Option<SourceFormat>) -> Error {
+    let what = if path.is_dir() { "folder" } else { "database" };
+    let of_format = format.map_or_else(String::new, |format| format!(" of the format {}", format.as_str()));
+    let seen = match (discovery.ignored_count, discovery.ignored.first()) {
+        (0, _) | (_, None) if path.is_dir() => "an empty folder".to_owned(),
+        (0, _) | (_, None) => format!("a {what} without a conversation{of_format}"),
+        (count, Some(first)) => {
+            let name = first.path.file_name().unwrap_or_default().to_string_lossy();
+            let files = plural(count, "file");
+            format!("a {what} of {files} without a conversation{of_format} ({name} is {})", first.reason)
+        }
+    };
+    seen::refusal(path, seen)
+}

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::evaluation::{self, Instance};
 use super::evidence::{self, Evidence};
 use super::folder::{is_own_folder, own_folder_below};
 use super::foreign::{self, recognise::Looks};
@@ -55,6 +56,8 @@ pub enum Shape {
     },
     /// A single file that holds all events.
     File,
+    /// A line of an evaluation's output, which holds all events of an instance.
+    Evaluation(Instance),
     /// Another program's log.
     Log {
         /// Its format.
@@ -175,9 +178,15 @@ impl Discovery {
                         .folder(&subagents, None, DEPTH_MAX)?;
                 }
             }
-            (Some(SourceFormat::OpenHands), _) => self.found(path, Shape::File, None),
-            (None, Looks::Other) => match evidence::of_file(path) {
-                Some(_) => self.found(path, Shape::File, None),
+            (Some(SourceFormat::OpenHands), _) | (None, Looks::Other) => match evidence::of_file(path) {
+                Some(Evidence::Events) => self.found(path, Shape::File, None),
+                Some(Evidence::Evaluation) => {
+                    self.found_evaluation(path, None)?;
+                    if self.found.is_empty() {
+                        return Err(refusal());
+                    }
+                }
+                None if format.is_some() => self.found(path, Shape::File, None),
                 None => return Err(refusal()),
             },
         }
@@ -206,6 +215,23 @@ impl Discovery {
             }
         };
         self.found.push(Found { path: path.to_owned(), shape, parent, folder });
+    }
+
+    /// Adds the conversations in the output of an evaluation. What stands behind the last one is ignored.
+    fn found_evaluation(&mut self, path: &Path, parent: Option<usize>) -> Result<()> {
+        let (instances, others) = evaluation::instances(path)?;
+        let last = instances.last().map_or(0, |instance| instance.line);
+        for instance in instances {
+            let line = instance.line;
+            self.found(path, Shape::Evaluation(instance), parent);
+            if let Some(found) = self.found.last_mut() {
+                found.folder = evaluation::part_name(&found.folder, line);
+            }
+        }
+        for other in others.iter().filter(|other| other.line > last) {
+            self.ignore(path.to_owned(), format!("line {}: {}", other.line, other.reason));
+        }
+        Ok(())
     }
 
     /// Adds the conversations in a database. A database of another program has none.
@@ -307,7 +333,19 @@ impl Search<'_> {
             (Looks::Lines(format), Some(SourceFormat::Foreign(wanted))) if format == wanted => {
                 Some(Shape::Log { format, key: None })
             }
-            (_, None | Some(SourceFormat::OpenHands)) => evidence_of(path).map(|_| Shape::File),
+            (_, None | Some(SourceFormat::OpenHands)) => match evidence_of(path) {
+                Some(Evidence::Events) => Some(Shape::File),
+                Some(Evidence::Evaluation) => {
+                    let before = self.discovery.found.len();
+                    if let Err(error) = self.discovery.found_evaluation(path, parent) {
+                        self.discovery.ignore(path.to_owned(), format!("not readable: {error}"));
+                    } else if self.discovery.found.len() == before {
+                        self.discovery.ignore(path.to_owned(), seen::seen(path));
+                    }
+                    return None;
+                }
+                None => None,
+            },
             _ => None,
         };
         match &shape {

@@ -6,13 +6,15 @@ use std::path::PathBuf;
 use super::bounds;
 use super::container;
 use super::discover::Found;
+use super::evaluation;
 use super::import::{CONFLICT, Changes, Incoming, Intake, Names, Others};
 use super::layout;
 use super::meta::Meta;
+use super::pages::Pages;
 use super::source::{Candidate, Source};
 use crate::error::Result;
 use crate::event::{Event, Given, NewEvent};
-use crate::ids::{ConversationId, EventId};
+use crate::ids::{ConversationId, EventId, Sequence};
 use crate::state::BaseDocument;
 use crate::store::{Arrival, ArrivingFile, Attachment, LogCopy, Problem, Store, StoredEvent, Surroundings};
 
@@ -66,6 +68,10 @@ impl<'a> Conversation<'a> {
 
     /// Returns the id that its files say.
     fn declared(&self) -> Option<ConversationId> {
+        if let Some(instance) = self.source.instance() {
+            let id = instance.id.as_ref()?.replace(['/', '\\'], "-");
+            return ConversationId::new(&id).ok();
+        }
         let document = self.base_state.as_ref();
         let declared = document.and_then(|document| document.text("id").map(|id| id.into_owned()));
         declared.or_else(|| self.meta.id.clone()).and_then(|id| ConversationId::new(&id).ok())
@@ -82,6 +88,13 @@ impl Incoming for Conversation<'_> {
     /// conversations are separate, even if they have the same name.
     fn names(&self) -> Result<Names> {
         let named = self.named();
+        if self.source.instance().is_some() {
+            // Every run of an evaluation has the same instances, so their ids are numbered and nothing is said.
+            let own = self.declared().or(named);
+            let stem = own.as_ref().map_or_else(|| self.source.name(), ToString::to_string);
+            let folder = self.source.folder.clone();
+            return Ok(Names { folder, own, others: Others { first: None, stem }, declared_in: None });
+        }
         Ok(Names {
             folder: self.source.folder.clone(),
             own: self.declared().or_else(|| named.clone()),
@@ -94,6 +107,9 @@ impl Incoming for Conversation<'_> {
     }
 
     fn is_of(&self, store: &Store, id: &ConversationId) -> Result<bool> {
+        if let Some(instance) = self.source.instance() {
+            return self.source.begins_as(instance, store, id);
+        }
         let Some(origin) = store.origin(id)? else {
             return Ok(store.unfinished_source(id)?.is_some_and(|source| source == self.source.place()));
         };
@@ -107,6 +123,9 @@ impl Incoming for Conversation<'_> {
     }
 
     fn claims(&self, store: &Store, own: &ConversationId) -> Result<bool> {
+        if self.source.instance().is_some() {
+            return self.is_of(store, own);
+        }
         let is_canonical = |folder: &str| ConversationId::new(folder).ok().as_ref() == Some(own);
         Ok(match store.origin(own)? {
             // Another import of this folder may have ended meanwhile.
@@ -179,6 +198,9 @@ impl Incoming for Conversation<'_> {
         let mut left_out = Vec::new();
         let files = source.files(&mut left_out, base_state.is_some(), shape.as_ref(), aside)?;
         intake.problems.extend(left_out);
+        if source.instance().is_some_and(|instance| instance.offset == 0) {
+            tell_older_import(source, intake)?;
+        }
         Ok(Surroundings {
             origin: source.origin(intake.counts.events, base_state.is_some(), shape, glued),
             base_state,
@@ -289,6 +311,19 @@ fn difference(stored: &StoredEvent, event: &NewEvent) -> Option<String> {
     }
     let is_same = stored.payload == event.payload() || stored.redacted_digest == Some(event.digest());
     (!is_same).then(|| format!("event {} has another payload than the stored one", event.id()))
+}
+
+/// Tells that an older version imported the whole output of an evaluation as one conversation, whose events are lines.
+fn tell_older_import(source: &Source<'_>, intake: &mut Intake<'_>) -> Result<()> {
+    let file = evaluation::file_name(&source.folder);
+    for id in intake.store.conversations_of_folder(&file)? {
+        let first = Pages::new(intake.store, &id, Some(Sequence(0))).next()?;
+        if first.is_some_and(|first| first.kind.is_empty()) {
+            let problem = format!("an older version imported its lines as events without a kind: {id}");
+            intake.tell(file.clone(), problem, "imported beside it; `annals delete` removes the older one");
+        }
+    }
+    Ok(())
 }
 
 fn second_event(id: &EventId) -> String {

@@ -102,7 +102,9 @@ impl ImportReport {
             added_bytes: 0,
             format: match &found.shape {
                 Shape::Log { format, .. } => format.as_str(),
-                Shape::Files { .. } | Shape::Container { .. } | Shape::File => "openhands",
+                Shape::Files { .. } | Shape::Container { .. } | Shape::File | Shape::Evaluation(_) => {
+                    "openhands"
+                }
             },
             records: 0,
             unread: BTreeMap::new(),

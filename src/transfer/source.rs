@@ -8,15 +8,18 @@ use std::path::{Path, PathBuf};
 use super::bounds;
 use super::container::{self, Element};
 use super::discover::{Found, Shape};
+use super::evaluation::{self, Instance};
 use super::folder::{self, Listing};
 use super::layout::{self, Numbering};
 use super::meta::{META_BYTES_MAX, Meta};
+use super::pages::Pages;
+use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
-use crate::ids::EventId;
+use crate::ids::{ConversationId, EventId, Sequence};
 use crate::json::Object;
 use crate::state::base::{BaseDocument, DOCUMENT_BYTES_MAX};
-use crate::store::{ArrivingFile, Attachment, Container, Glue, Origin, Problem};
+use crate::store::{ArrivingFile, Attachment, Container, Glue, Origin, Problem, Store};
 use crate::untrusted;
 
 /// A conversation on disk.
@@ -53,7 +56,7 @@ impl<'a> Source<'a> {
                 folder::list(&found.path, Some(events_directory), apart)?
             }
             Shape::Container { .. } => folder::list(&found.path, None, apart)?,
-            Shape::File | Shape::Log { .. } => Listing::default(),
+            Shape::File | Shape::Log { .. } | Shape::Evaluation(_) => Listing::default(),
         };
         Ok(Self { found, folder: found.folder.clone(), listing })
     }
@@ -67,7 +70,7 @@ impl<'a> Source<'a> {
     /// extension.
     pub(super) fn name(&self) -> String {
         match (&self.found.shape, self.last_name().rsplit_once('.')) {
-            (Shape::File, Some((stem, _))) if !stem.is_empty() => stem.to_owned(),
+            (Shape::File | Shape::Evaluation(_), Some((stem, _))) if !stem.is_empty() => stem.to_owned(),
             _ => self.last_name().to_owned(),
         }
     }
@@ -161,6 +164,16 @@ impl<'a> Source<'a> {
             Shape::File | Shape::Log { .. } => {
                 self.each_element(&self.found.path, self.last_name(), visit).map(Some)
             }
+            Shape::Evaluation(instance) => {
+                let mut number = 0;
+                evaluation::each_event(&self.found.path, instance, &mut |text| {
+                    let path = format!("history/{number}");
+                    let event = event_of(text.to_owned(), || fallback_id(&format!("history-{number}")));
+                    number += 1;
+                    visit(Candidate { path, event, file: None, problems: Vec::new() })
+                })?;
+                Ok(Some(container::Shape { glue: None }))
+            }
         }
     }
 
@@ -225,12 +238,15 @@ impl<'a> Source<'a> {
         let container = match &self.found.shape {
             Shape::Container { file } => Some(file.clone()),
             Shape::File | Shape::Log { .. } => Some(self.last_name().to_owned()),
-            Shape::Files { .. } => None,
+            Shape::Files { .. } | Shape::Evaluation(_) => None,
         };
         let folder = match &self.found.shape {
             Shape::File | Shape::Log { .. } => self.found.path.parent().unwrap_or(Path::new("")),
             _ => &self.found.path,
         };
+        if let Shape::Evaluation(instance) = &self.found.shape {
+            return Ok(vec![evaluation::line_file(&self.found.path, instance)?]);
+        }
         let mut files = Vec::new();
         let keeps_container = shape.is_some_and(|shape| shape.glue.is_none())
             || aside.iter().any(|(path, _)| path.contains('#'));
@@ -275,6 +291,30 @@ impl<'a> Source<'a> {
             }
             Shape::Container { file } => path == file,
             Shape::File | Shape::Log { .. } => path == self.last_name(),
+            Shape::Evaluation(_) => path == evaluation::LINE_FILE,
+        }
+    }
+
+    /// Returns the instance of an evaluation that it is.
+    pub(super) fn instance(&self) -> Option<&'a Instance> {
+        if let Shape::Evaluation(instance) = &self.found.shape { Some(instance) } else { None }
+    }
+
+    /// Returns whether the first event of an instance is the stored one. Without events, its line must be.
+    pub(super) fn begins_as(&self, instance: &Instance, store: &Store, id: &ConversationId) -> Result<bool> {
+        let first = evaluation::first_event(&self.found.path, instance)?;
+        let mut stored = Pages::new(store, id, Some(Sequence(0)));
+        match (first, stored.peek()?) {
+            (Some(first), Some(stored)) => {
+                let is_redacted = stored.redacted_digest == Some(Digest::of(first.as_bytes()));
+                Ok(stored.payload == first || is_redacted)
+            }
+            (None, None) => {
+                let line = evaluation::line_file(&self.found.path, instance)?;
+                let mut kept = store.attachments(id)?.into_iter();
+                Ok(kept.any(|kept| kept.path == line.path && kept.is_or_was(line.digest)))
+            }
+            _ => Ok(false),
         }
     }
 
@@ -291,6 +331,7 @@ impl<'a> Source<'a> {
             Shape::Files { .. } => None,
             Shape::Container { file } => Some(Container { file: file.clone(), glue }),
             Shape::File | Shape::Log { .. } => Some(Container { file: self.last_name().to_owned(), glue }),
+            Shape::Evaluation(_) => Some(Container { file: evaluation::LINE_FILE.to_owned(), glue: None }),
         };
         let events_directory = match &self.found.shape {
             Shape::Files { events_directory, .. } => events_directory.clone(),

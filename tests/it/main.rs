@@ -50,6 +50,7 @@ mod derived;
 mod derived_crash;
 mod doctor;
 mod drawing;
+mod evaluation;
 mod events;
 #[cfg(all(feature = "agent", unix))]
 mod examples;

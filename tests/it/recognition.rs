@@ -57,6 +57,7 @@ fn strange() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ),
         ("pods.jsonl", text("{\"kind\":\"Pod\",\"apiVersion\":\"v1\"}\n{\"kind\":\"Pod\"}"), "JSON lines"),
         ("hook.jsonl", text("{\"action\":\"opened\",\"issue\":{}}\n{}"), "JSON lines"),
+        ("reports.jsonl", text("{\"instance_id\":\"a\",\"test_result\":{}}\n{}"), "JSON lines"),
     ]
 }
 

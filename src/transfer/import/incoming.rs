@@ -79,7 +79,7 @@ pub(super) fn open<'a>(
 ) -> Result<Box<dyn Incoming + 'a>> {
     Ok(match &found.shape {
         Shape::Log { format, key } => Box::new(Log::new(found, *format, key.as_deref())),
-        Shape::Files { .. } | Shape::Container { .. } | Shape::File => {
+        Shape::Files { .. } | Shape::Container { .. } | Shape::File | Shape::Evaluation(_) => {
             Box::new(Conversation::open(found, parent, apart, problems)?)
         }
     })

@@ -75,7 +75,7 @@ impl<'a> Intake<'a> {
     ) -> Result<Self> {
         let copy_of = match &found.shape {
             Shape::Log { format, .. } => Some(*format),
-            Shape::Files { .. } | Shape::Container { .. } | Shape::File => None,
+            Shape::Files { .. } | Shape::Container { .. } | Shape::File | Shape::Evaluation(_) => None,
         };
         let first = store.contains(id)?.then_some(Sequence(0));
         let mut intake = Self {

@@ -183,8 +183,8 @@ fn failed(found: &Found, error: &Error) -> ImportReport {
 }
 
 impl Found {
-    /// Returns whether the conversation is a single file.
+    /// Returns whether the conversation is a single file, or a line of one.
     pub(super) fn is_file(&self) -> bool {
-        self.shape == Shape::File
+        matches!(self.shape, Shape::File | Shape::Evaluation(_))
     }
 }

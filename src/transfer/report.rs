@@ -22,6 +22,8 @@ pub struct ImportOptions {
     pub accept_erased: bool,
     /// Import only this format, and read a file that is named directly as this format. `None` detects the format.
     pub format: Option<SourceFormat>,
+    /// Write nothing, and report what an import would do.
+    pub dry_run: bool,
 }
 
 setters!(ImportOptions {
@@ -29,6 +31,7 @@ setters!(ImportOptions {
     accept_changed_files: bool,
     accept_erased: bool,
     format?: SourceFormat,
+    dry_run: bool,
 });
 
 /// The result of importing one conversation.

@@ -9,6 +9,7 @@ use super::Place;
 use super::print::{Output, count, plural};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
+use crate::store::{Options, Store};
 use crate::transfer::{Discovery, ImportOptions, Importer, SourceFormat, discover, seen};
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
@@ -25,6 +26,7 @@ use report::Skipped;
   annals import ~/.openhands/conversations
   annals import trajectory.json session/
   annals import ~/.claude/projects ~/.codex/sessions checkpoints.sqlite
+  annals import backup/ --dry-run              what would be imported, and what is skipped
   annals --json import backup/ | jq '.conversations[] | select(.status != \"imported\")'")]
 pub(super) struct Arguments {
     /// Conversation folders, folders of them, or files of events
@@ -42,6 +44,9 @@ pub(super) struct Arguments {
     /// The format of the sources, instead of detecting it
     #[arg(long, value_enum)]
     pub format: Option<SourceFormat>,
+    /// Write nothing, and show what would be imported
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 impl ValueEnum for SourceFormat {
@@ -59,12 +64,13 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let mut skipped = Skipped::default();
     // Searched before the database is created, so that a mistyped path leaves no empty file behind.
     let found = search(&command.paths, command.format, &mut skipped)?;
-    let store = place.create()?;
+    let store = if command.dry_run { without_writing(place)? } else { place.create()? };
     let options = ImportOptions {
         id,
         accept_changed_files: command.accept_changed_files,
         accept_erased: command.accept_erased,
         format: command.format,
+        dry_run: command.dry_run,
     };
     let mut importer = Importer::new(&store, options);
     let started = Instant::now();
@@ -79,13 +85,25 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         })?);
     }
     bar.finish_and_clear();
+    if command.dry_run {
+        report::show_plan(place, &reports, &skipped, output)?;
+        return Ok(report::code(&reports, &skipped));
+    }
     store.catch_up()?;
     if output.json {
-        output.value(&report::result(&reports, &skipped))?;
+        output.value(&report::result(&reports, &skipped, false))?;
     } else {
         report::print(place, &reports, &skipped, started.elapsed().as_secs_f64(), output)?;
     }
     Ok(report::code(&reports, &skipped))
+}
+
+/// Opens the store for an import that writes nothing. If there is no file, the store is an empty one in memory.
+fn without_writing(place: &Place<'_>) -> Result<Store> {
+    match place.path.exists() {
+        true => place.read_only(),
+        false => Store::in_memory(&Options { follow_projections: false, ..Options::default() }),
+    }
 }
 
 /// Searches the paths for conversations. Adds what is skipped to `skipped`.

@@ -138,13 +138,54 @@ fn print_unread(reports: &[ImportReport], output: &Output) -> Result<()> {
 }
 
 /// Returns the result as JSON.
-pub(super) fn result(reports: &[ImportReport], skipped: &Skipped) -> Value {
+pub(super) fn result(reports: &[ImportReport], skipped: &Skipped, is_dry: bool) -> Value {
     let conversations: Vec<Value> = reports.iter().map(value).collect();
     json!({
+        "dry_run": is_dry,
         "conversations": conversations,
         "skipped": skipped.value(),
         "skipped_count": skipped.count,
     })
+}
+
+/// Prints what an import would do.
+pub(super) fn show_plan(
+    place: &Place<'_>,
+    reports: &[ImportReport],
+    skipped: &Skipped,
+    output: &Output,
+) -> Result<()> {
+    if output.json {
+        return output.value(&result(reports, skipped, true));
+    }
+    print_conversations(reports, planned, output)?;
+    skipped.print(output)?;
+    let count_of = |wanted: &[ImportStatus]| {
+        reports.iter().filter(|report| wanted.contains(&report.status)).count() as u64
+    };
+    let added: u64 = reports.iter().map(|report| report.added).sum();
+    let added_bytes: u64 = reports.iter().map(|report| report.added_bytes).sum();
+    output.line(format!(
+        "\nnothing was written to {}; an import would bring {} ({}): {} new, {} changed, {} there already, {} refused",
+        place.path.display(),
+        plural(added, "new event"),
+        bytes(added_bytes),
+        plural(count_of(&[ImportStatus::Imported, ImportStatus::Partial]), "conversation"),
+        count(count_of(&[ImportStatus::Updated])),
+        count(count_of(&[ImportStatus::Unchanged])),
+        count(count_of(&[ImportStatus::Conflict, ImportStatus::Failed])),
+    ))
+}
+
+/// Returns what an import would do about a conversation, in a word.
+fn planned(status: ImportStatus) -> &'static str {
+    match status {
+        ImportStatus::Imported | ImportStatus::Partial => "new",
+        ImportStatus::Updated => "changed",
+        ImportStatus::Unchanged => "there already",
+        ImportStatus::Conflict => "conflict",
+        ImportStatus::Failed => "failed",
+    }
 }
 
 /// Prints the result for people.
@@ -155,6 +196,37 @@ pub(super) fn print(
     seconds: f64,
     output: &Output,
 ) -> Result<()> {
+    print_conversations(reports, ImportStatus::as_str, output)?;
+    skipped.print(output)?;
+    let added: u64 = reports.iter().map(|report| report.added).sum();
+    let added_bytes: u64 = reports.iter().map(|report| report.added_bytes).sum();
+    output.line(format!(
+        "\n{} into {}: {} ({}) in {seconds:.1} s, {} events/s",
+        plural(reports.len() as u64, "conversation"),
+        place.path.display(),
+        plural(added, "new event"),
+        bytes(added_bytes),
+        count((added as f64 / seconds.max(0.001)) as u64),
+    ))?;
+    // A refused conversation may not be in the database.
+    let is_there =
+        |report: &&ImportReport| !matches!(report.status, ImportStatus::Failed | ImportStatus::Conflict);
+    let Some(first) = reports.iter().filter(is_there).find_map(|report| report.id.as_ref()) else {
+        return Ok(());
+    };
+    let db = place.option();
+    output.line(format!(
+        "\nNext:\n  annals{db} list\n  annals{db} show {first}\n  annals{db} search 'some words'\n  sqlite3 {} 'SELECT title, event_count, status FROM conversations'",
+        quoted(place.path)
+    ))
+}
+
+/// Prints a table of the conversations, and their problems. `word` names a status.
+fn print_conversations(
+    reports: &[ImportReport],
+    word: fn(ImportStatus) -> &'static str,
+    output: &Output,
+) -> Result<()> {
     let mut rows = table(&["id", "format", "status", "events", "new", "problems", "from"], &[3, 4, 5]);
     let (listed, counted): (Vec<_>, Vec<_>) =
         reports.iter().partition(|report| reports.len() <= LISTED_MOST || !is_without_problems(report));
@@ -162,7 +234,7 @@ pub(super) fn print(
         rows.add_row(row([
             report.id.as_ref().map_or_else(|| "-".into(), |id| one_line(id.as_str(), 37)),
             report.format.into(),
-            report.status.as_str().into(),
+            word(report.status).into(),
             count(report.events),
             count(report.added),
             if report.problems.is_empty() { String::new() } else { count(report.problems.len() as u64) },
@@ -175,7 +247,7 @@ pub(super) fn print(
     if !counted.is_empty() {
         let mut statuses: BTreeMap<&str, u64> = BTreeMap::new();
         for report in &counted {
-            *statuses.entry(report.status.as_str()).or_default() += 1;
+            *statuses.entry(word(report.status)).or_default() += 1;
         }
         let parts: Vec<String> =
             statuses.iter().map(|(status, number)| format!("{} {status}", count(*number))).collect();
@@ -205,27 +277,5 @@ pub(super) fn print(
             plural(unlisted as u64, "more conversation")
         ))?;
     }
-    print_unread(reports, output)?;
-    skipped.print(output)?;
-    let added: u64 = reports.iter().map(|report| report.added).sum();
-    let added_bytes: u64 = reports.iter().map(|report| report.added_bytes).sum();
-    output.line(format!(
-        "\n{} into {}: {} ({}) in {seconds:.1} s, {} events/s",
-        plural(reports.len() as u64, "conversation"),
-        place.path.display(),
-        plural(added, "new event"),
-        bytes(added_bytes),
-        count((added as f64 / seconds.max(0.001)) as u64),
-    ))?;
-    // A refused conversation may not be in the database.
-    let is_there =
-        |report: &&ImportReport| !matches!(report.status, ImportStatus::Failed | ImportStatus::Conflict);
-    let Some(first) = reports.iter().filter(is_there).find_map(|report| report.id.as_ref()) else {
-        return Ok(());
-    };
-    let db = place.option();
-    output.line(format!(
-        "\nNext:\n  annals{db} list\n  annals{db} show {first}\n  annals{db} search 'some words'\n  sqlite3 {} 'SELECT title, event_count, status FROM conversations'",
-        quoted(place.path)
-    ))
+    print_unread(reports, output)
 }

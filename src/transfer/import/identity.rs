@@ -1,5 +1,8 @@
 //! Chooses the id of a conversation that is imported.
 
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
 use super::incoming::{Incoming, Names, Others};
 use crate::error::Result;
 use crate::ids::ConversationId;
@@ -13,6 +16,7 @@ use crate::transfer::report::ImportOptions;
 pub(super) fn choose(
     store: &Store,
     options: &ImportOptions,
+    planned: &Planned,
     incoming: &dyn Incoming,
     problems: &mut Vec<Problem>,
 ) -> Result<ConversationId> {
@@ -31,10 +35,14 @@ pub(super) fn choose(
         return Ok(id);
     }
     let Some(own) = own else { return Ok(ConversationId::mint()) };
-    if !store.contains(&own)? || incoming.claims(store, &own)? {
+    if store.contains(&own)? {
+        if incoming.claims(store, &own)? {
+            return Ok(own);
+        }
+    } else if !planned.is_of_another(&own) {
         return Ok(own);
     }
-    let other = first_free(store, incoming, others)?;
+    let other = first_free(store, planned, incoming, others)?;
     if let Some(path) = declared_in {
         problems.push(Problem {
             path: path.into(),
@@ -46,7 +54,12 @@ pub(super) fn choose(
 }
 
 /// Returns the first id that no other conversation has.
-fn first_free(store: &Store, incoming: &dyn Incoming, others: Others) -> Result<ConversationId> {
+fn first_free(
+    store: &Store,
+    planned: &Planned,
+    incoming: &dyn Incoming,
+    others: Others,
+) -> Result<ConversationId> {
     let Others { mut first, stem } = others;
     let mut number = 2;
     loop {
@@ -58,8 +71,36 @@ fn first_free(store: &Store, incoming: &dyn Incoming, others: Others) -> Result<
                 id
             }
         };
-        if !store.contains(&id)? || incoming.is_of(store, &id)? {
+        if store.contains(&id)? {
+            if incoming.is_of(store, &id)? {
+                return Ok(id);
+            }
+        } else if !planned.is_of_another(&id) {
             return Ok(id);
         }
+    }
+}
+
+/// The conversations that an import which writes nothing would have made so far, with their places.
+#[derive(Debug, Default)]
+pub(super) struct Planned {
+    places: HashMap<ConversationId, PathBuf>,
+    /// The place of the conversation that is imported now.
+    place: PathBuf,
+}
+
+impl Planned {
+    /// Begins with the next conversation.
+    pub(super) fn begin(&mut self, place: &Path) {
+        place.clone_into(&mut self.place);
+    }
+
+    /// Adds the present conversation.
+    pub(super) fn add(&mut self, id: &ConversationId) {
+        self.places.entry(id.clone()).or_insert_with(|| self.place.clone());
+    }
+
+    fn is_of_another(&self, id: &ConversationId) -> bool {
+        self.places.get(id).is_some_and(|place| *place != self.place)
     }
 }

@@ -1,8 +1,9 @@
 //! Takes in one conversation's events: has the stored ones to compare with, writes the new ones, and counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use crate::error::Result;
+use crate::chain::Digest;
+use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::store::{Arrival, ImportSource, Problem, Store};
@@ -36,6 +37,8 @@ pub(in crate::transfer) struct Intake<'a> {
     pub problems: Problems,
     /// The new events that were not written, because the conversation has an event with their id.
     pub rejected: Vec<Rejected>,
+    /// The ids and digests of the new events, if nothing is written. `None` if they are written.
+    planned: Option<HashMap<EventId, Digest>>,
 }
 
 /// The counts of one import.
@@ -91,9 +94,15 @@ impl<'a> Intake<'a> {
             counts: Counts::default(),
             problems: Problems::default(),
             rejected: Vec::new(),
+            planned: None,
         };
         intake.problems.extend(problems);
         Ok(intake)
+    }
+
+    /// Makes it write nothing, and count what it would write.
+    pub(super) fn write_nothing(&mut self) {
+        self.planned = Some(HashMap::new());
     }
 
     /// Adds a problem.
@@ -128,6 +137,9 @@ impl<'a> Intake<'a> {
         if self.chunk.is_empty() {
             return Ok(());
         }
+        if self.planned.is_some() {
+            return self.plan();
+        }
         let source = match self.copy_of {
             Some(format) => ImportSource::Log(&self.source, format),
             None => ImportSource::Folder(&self.source),
@@ -146,6 +158,37 @@ impl<'a> Intake<'a> {
             // Otherwise another import wrote this event in the meantime.
             self.counts.events += 1;
             self.next = Sequence(landing.sequence.0 + 1);
+        }
+        Ok(())
+    }
+}
+
+impl Intake<'_> {
+    /// Does with the events that were added so far what [`Intake::write`] does, without writing them.
+    fn plan(&mut self) -> Result<()> {
+        self.chunk_bytes = 0;
+        let is_stored = self.store.contains(self.id)?;
+        let arrivals = std::mem::take(&mut self.chunk).into_iter().zip(std::mem::take(&mut self.places));
+        for (Arrival { event, .. }, place) in arrivals {
+            let planned = self.planned.get_or_insert_default();
+            let known = match planned.get(event.id()) {
+                Some(digest) => Some(*digest),
+                None if is_stored => match self.store.event(self.id, event.id()) {
+                    Ok(stored) => Some(Digest::of(stored.payload.as_bytes())),
+                    Err(Error::UnknownEvent { .. }) => None,
+                    Err(error) => return Err(error),
+                },
+                None => None,
+            };
+            if let Some(known) = known {
+                let is_same = known == event.digest();
+                self.rejected.push(Rejected { id: event.id().clone(), place, is_same });
+                continue;
+            }
+            planned.insert(event.id().clone(), event.digest());
+            self.counts.added += 1;
+            self.counts.added_bytes += event.payload().len() as u64;
+            self.counts.events += 1;
         }
         Ok(())
     }

@@ -25,6 +25,8 @@ mod settle;
 pub(super) use incoming::{Changes, Incoming, Names, Others};
 pub(super) use intake::Intake;
 
+use identity::Planned;
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +45,7 @@ pub struct Importer<'a> {
     store: &'a Store,
     options: ImportOptions,
     read: Read,
+    planned: Planned,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -66,7 +69,7 @@ impl<'a> Importer<'a> {
     /// Makes an importer into `store`.
     #[must_use]
     pub fn new(store: &'a Store, options: ImportOptions) -> Self {
-        Self { store, options, read: Read::default() }
+        Self { store, options, read: Read::default(), planned: Planned::default() }
     }
 
     /// Imports every conversation at and below `path`. Returns their reports in the order found.
@@ -140,7 +143,11 @@ impl<'a> Importer<'a> {
     ) -> Result<ImportReport> {
         let mut problems = Vec::new();
         let mut incoming = incoming::open(found, parent, apart, &mut problems)?;
-        let id = identity::choose(self.store, &self.options, &*incoming, &mut problems)?;
+        self.planned.begin(&found.path);
+        let id = identity::choose(self.store, &self.options, &self.planned, &*incoming, &mut problems)?;
+        if self.options.dry_run {
+            self.planned.add(&id);
+        }
         if let Some(refusal) = self.past(found, &id, &mut problems)? {
             return Ok(refusal);
         }
@@ -150,6 +157,9 @@ impl<'a> Importer<'a> {
             return Ok(ImportReport { problems, ..report });
         }
         let mut intake = Intake::new(self.store, &id, found, problems)?;
+        if self.options.dry_run {
+            intake.write_nothing();
+        }
         let read = &mut self.read;
         let conflict = incoming.read(&mut intake, &mut |bytes| read.count(bytes, on_progress))?;
         if let Some(conflict) = conflict {

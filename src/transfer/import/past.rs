@@ -34,7 +34,9 @@ impl Importer<'_> {
                 report.problems.push(refusal);
                 return Ok(Some(report));
             }
-            self.store.note_acceptance(id, "an erased conversation")?;
+            if !self.options.dry_run {
+                self.store.note_acceptance(id, "an erased conversation")?;
+            }
             problems.push(problem(what, "taken in again, as it was asked for"));
         } else if let Some(at) = self.store.redacted_at(id)? {
             let what = format!("text was taken out of it at {}, before it was deleted here", at.to_rfc3339());

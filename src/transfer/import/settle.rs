@@ -28,8 +28,11 @@ impl Importer<'_> {
         report.problems.clone_from(&around.problems);
         // Without an origin, no import of it has ended.
         let before = if store.contains(id)? { store.origin(id)? } else { None };
+        let is_dry = self.options.dry_run;
         let Some(before) = before else {
-            store.finish_import(id, &around)?;
+            if !is_dry {
+                store.finish_import(id, &around)?;
+            }
             let whole = report.problems.is_empty();
             report.status = if whole { ImportStatus::Imported } else { ImportStatus::Partial };
             return Ok(report);
@@ -62,8 +65,10 @@ impl Importer<'_> {
         if !accepts {
             losses.keep(&mut around);
         }
-        store.finish_import(id, &around)?;
-        if accepts && !to_accept.is_empty() {
+        if !is_dry {
+            store.finish_import(id, &around)?;
+        }
+        if !is_dry && accepts && !to_accept.is_empty() {
             store.note_acceptance(id, CHANGED_FILES)?;
         }
         report.problems = around.problems;

@@ -1,12 +1,13 @@
 //! `annals import`: imports conversations, and prints the result of each.
 
+mod places;
 mod report;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::Place;
 use super::print::{Output, count, plural};
+use super::{DONE, Place, REFUSED};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{Options, Store};
@@ -14,6 +15,7 @@ use crate::transfer::{Discovery, ImportOptions, Importer, SourceFormat, discover
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use report::Skipped;
+use serde_json::json;
 
 /// Find conversations under the given paths, and import them with every byte
 ///
@@ -26,12 +28,19 @@ use report::Skipped;
   annals import ~/.openhands/conversations
   annals import trajectory.json session/
   annals import ~/.claude/projects ~/.codex/sessions checkpoints.sqlite
+  annals import --discover                     what is in the usual places, and then a question
   annals import backup/ --dry-run              what would be imported, and what is skipped
   annals --json import backup/ | jq '.conversations[] | select(.status != \"imported\")'")]
 pub(super) struct Arguments {
     /// Conversation folders, folders of them, or files of events
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "discover", conflicts_with = "discover", value_name = "PATH")]
     pub paths: Vec<PathBuf>,
+    /// Look in the usual places of OpenHands, Claude Code and Codex instead; imports after a yes, or with --yes
+    #[arg(long)]
+    pub discover: bool,
+    /// Import what --discover has found without asking
+    #[arg(long, requires = "discover")]
+    pub yes: bool,
     /// Give the conversation this id instead of its own (for a single one)
     #[arg(long = "as", value_name = "ID")]
     pub id: Option<String>,
@@ -60,10 +69,35 @@ impl ValueEnum for SourceFormat {
 }
 
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
+    if !command.discover {
+        return import(place, command, &command.paths, output);
+    }
+    let places = places::look(command.format)?;
+    let is_taken = !places.is_empty() && (command.yes || command.dry_run);
+    if output.json {
+        output.value(&json!({"places": places::values(&places), "taken": is_taken}))?;
+    } else {
+        places::print(&places, output)?;
+    }
+    if places.is_empty() {
+        return Ok(REFUSED);
+    }
+    if !is_taken && (output.json || !places::is_wanted(&places, place.path)?) {
+        output.remark(
+            "nothing was imported; `annals import --discover --yes` imports all of it, and a PATH one place",
+        );
+        return Ok(DONE);
+    }
+    let paths: Vec<PathBuf> = places.into_iter().map(|place| place.path).collect();
+    import(place, command, &paths, output)
+}
+
+/// Imports the conversations at `paths`.
+fn import(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Output) -> Result<u8> {
     let id = command.id.as_deref().map(ConversationId::new).transpose()?;
     let mut skipped = Skipped::default();
     // Searched before the database is created, so that a mistyped path leaves no empty file behind.
-    let found = search(&command.paths, command.format, &mut skipped)?;
+    let found = search(paths, command.format, &mut skipped)?;
     let store = if command.dry_run { without_writing(place)? } else { place.create()? };
     let options = ImportOptions {
         id,

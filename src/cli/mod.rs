@@ -241,6 +241,9 @@ fn hint(error: &Error) -> Option<String> {
         Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),
         Error::QueryTooLarge { what: "a single value", .. } => "build smaller values (substr, LIMIT)".into(),
         Error::QueryTooLarge { .. } => "narrow it (WHERE, LIMIT), or allow it more with --memory".into(),
+        Error::Setup(SetupError::Watched { .. }) => {
+            "end that process first, or watch another path; nothing was imported".into()
+        }
         Error::Setup(SetupError::OpenToEverybody { .. }) => "give it a key with --api-key KEY or `annals keys server add`, or use --without-key".into(),
         Error::Setup(SetupError::Serve { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => {
             "another program listens there; choose another --port, or 0 for a free one".into()

@@ -96,6 +96,7 @@ impl Error {
             | Self::Setup(
                 SetupError::OpenToEverybody { .. }
                 | SetupError::Setting { .. }
+                | SetupError::Watched { .. }
                 | SetupError::NotBuilt { .. }
                 | SetupError::KeyName { .. }
                 | SetupError::KeyExists { .. }

@@ -52,6 +52,14 @@ pub enum SetupError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// Another process watches this path for this store.
+    #[error("{path:?} is watched for this file already{}", process.map_or_else(String::new, |id| format!(", by process {id}")))]
+    Watched {
+        /// The path.
+        path: std::path::PathBuf,
+        /// The other process, if it is known.
+        process: Option<u32>,
+    },
     /// The program was built without a feature that this needs.
     #[error("this program was built without this feature; build it with `--features {feature}`")]
     NotBuilt {

@@ -18,6 +18,16 @@ const LINE_BYTES_MAX: u64 = PAYLOAD_BYTES_MAX as u64 + 2;
 
 const NOT_TEXT: &str = "it is not UTF-8";
 
+/// What is done about a last line that has no end and is no whole object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum TornTail {
+    /// It is kept as it is.
+    #[default]
+    Keep,
+    /// It is left for a later import: its writer is not done.
+    Await,
+}
+
 /// One element of a container.
 pub(super) enum Element {
     /// Text that may be an event.
@@ -37,8 +47,12 @@ pub(super) struct Shape {
 ///
 /// # Errors
 /// [`Error::Io`], and the errors of `visit`.
-pub(super) fn read(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) -> Result<Shape> {
-    if is_array(path)? { read_array(path, visit) } else { read_lines(path, visit) }
+pub(super) fn read(
+    path: &Path,
+    tail: TornTail,
+    visit: &mut dyn FnMut(u64, Element) -> Result<()>,
+) -> Result<Shape> {
+    if is_array(path)? { read_array(path, visit) } else { read_lines(path, tail, visit) }
 }
 
 fn open(path: &Path) -> Result<BufReader<File>> {
@@ -62,7 +76,11 @@ fn is_array(path: &Path) -> Result<bool> {
 }
 
 /// Reads the lines one by one. Memory holds one line.
-fn read_lines(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) -> Result<Shape> {
+fn read_lines(
+    path: &Path,
+    tail: TornTail,
+    visit: &mut dyn FnMut(u64, Element) -> Result<()>,
+) -> Result<Shape> {
     let mut reader = open(path)?;
     let mut regular = true;
     let mut separator: Option<&'static str> = None;
@@ -93,6 +111,9 @@ fn read_lines(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) ->
             regular = false;
             continue;
         }
+        if end.is_empty() && tail == TornTail::Await && !is_object(&line) {
+            break;
+        }
         if !end.is_empty() {
             regular &= separator.is_none_or(|known| known == end);
             separator = separator.or(Some(end));
@@ -106,6 +127,11 @@ fn read_lines(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) ->
     }
     let separator = separator.unwrap_or("\n").to_owned();
     Ok(Shape { glue: regular.then(|| Glue { prefix: String::new(), separator, suffix }) })
+}
+
+/// Returns whether a line is a whole JSON object.
+fn is_object(line: &[u8]) -> bool {
+    std::str::from_utf8(line).is_ok_and(|text| Raw::parse(text).is_ok_and(Raw::is_object))
 }
 
 fn skip_line(reader: &mut impl BufRead) -> std::io::Result<()> {
@@ -176,7 +202,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let mut elements = Vec::new();
-        let shape = read(file.path(), &mut |_, element| {
+        let shape = read(file.path(), TornTail::Keep, &mut |_, element| {
             if let Element::Text(text) = element {
                 elements.push(text);
             }
@@ -198,6 +224,25 @@ mod tests {
             let (elements, glue) = read_text(text);
             let glue = glue.unwrap_or_else(|| panic!("{text:?} is regular"));
             assert_eq!(format!("{}{}{}", glue.prefix, elements.join(&glue.separator), glue.suffix), text);
+        }
+    }
+
+    #[test]
+    fn a_torn_last_line_is_kept_or_awaited() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (text, whole) in
+            [("{\"a\":1}\n{\"a\":2", 1), ("{\"a\":1}\n{\"a\":2}", 2), ("{\"a\":1}\n{\"a\"\n", 2)]
+        {
+            std::fs::write(file.path(), text).unwrap();
+            for (tail, expected) in [(TornTail::Keep, 2), (TornTail::Await, whole)] {
+                let mut elements = 0;
+                let shape = read(file.path(), tail, &mut |_, _| {
+                    elements += 1;
+                    Ok(())
+                });
+                assert_eq!(elements, expected, "{text:?}");
+                assert!(shape.unwrap().glue.is_some());
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use super::bounds;
-use super::container;
+use super::container::{self, TornTail};
 use super::discover::Found;
 use super::evaluation;
 use super::import::{CONFLICT, Changes, Incoming, Intake, Names, Others};
@@ -56,9 +56,10 @@ impl<'a> Conversation<'a> {
         found: &'a Found,
         parent: Option<&'a ConversationId>,
         apart: &HashSet<PathBuf>,
+        tail: TornTail,
         problems: &mut Vec<Problem>,
     ) -> Result<Self> {
-        let source = Source::open(found, apart)?;
+        let source = Source::open(found, apart, tail)?;
         let (base_state, of_base_state) = source.base_state()?;
         problems.extend(of_base_state);
         let meta = source.meta(problems)?;

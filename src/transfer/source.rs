@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::bounds;
-use super::container::{self, Element};
+use super::container::{self, Element, TornTail};
 use super::discover::{Found, Shape};
 use super::evaluation::{self, Instance};
 use super::folder::{self, Listing};
@@ -28,6 +28,7 @@ pub(super) struct Source<'a> {
     /// The name of its folder or file. For a sub-agent, the path within the folder of its parent.
     pub folder: String,
     pub listing: Listing,
+    tail: TornTail,
 }
 
 /// A file, or an element of a container, that should be an event.
@@ -50,7 +51,7 @@ impl Candidate {
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn open(found: &'a Found, apart: &HashSet<PathBuf>) -> Result<Self> {
+    pub(super) fn open(found: &'a Found, apart: &HashSet<PathBuf>, tail: TornTail) -> Result<Self> {
         let listing = match &found.shape {
             Shape::Files { events_directory, .. } => {
                 folder::list(&found.path, Some(events_directory), apart)?
@@ -58,7 +59,7 @@ impl<'a> Source<'a> {
             Shape::Container { .. } => folder::list(&found.path, None, apart)?,
             Shape::File | Shape::Log { .. } | Shape::Evaluation(_) => Listing::default(),
         };
-        Ok(Self { found, folder: found.folder.clone(), listing })
+        Ok(Self { found, folder: found.folder.clone(), listing, tail })
     }
 
     /// Returns the full path that it is read from.
@@ -211,7 +212,7 @@ impl<'a> Source<'a> {
         visit: &mut dyn FnMut(Candidate) -> Result<()>,
     ) -> Result<container::Shape> {
         let mut irregular = false;
-        let mut shape = container::read(file, &mut |number, element| {
+        let mut shape = container::read(file, self.tail, &mut |number, element| {
             let path = format!("{name}#{number}");
             let event = match element {
                 Element::Text(text) => event_of(text, || fallback_id(&format!("element-{number}"))),

@@ -1,7 +1,10 @@
 //! `annals import`: imports conversations, and prints the result of each.
 
+mod claim;
 mod places;
 mod report;
+mod stamps;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -30,6 +33,7 @@ use serde_json::json;
   annals import ~/.claude/projects ~/.codex/sessions checkpoints.sqlite
   annals import --discover                     what is in the usual places, and then a question
   annals import backup/ --dry-run              what would be imported, and what is skipped
+  annals import --watch ~/.claude/projects     and then follow the sessions that grow
   annals --json import backup/ | jq '.conversations[] | select(.status != \"imported\")'")]
 pub(super) struct Arguments {
     /// Conversation folders, folders of them, or files of events
@@ -56,6 +60,9 @@ pub(super) struct Arguments {
     /// Write nothing, and show what would be imported
     #[arg(long)]
     pub dry_run: bool,
+    /// After the import, keep following the paths: new files and appended lines are imported until Ctrl-C
+    #[arg(long, conflicts_with_all = ["dry_run", "id"])]
+    pub watch: bool,
 }
 
 impl ValueEnum for SourceFormat {
@@ -94,6 +101,9 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
 
 /// Imports the conversations at `paths`.
 fn import(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Output) -> Result<u8> {
+    if command.watch {
+        return watch::run(place, command, paths, output);
+    }
     let id = command.id.as_deref().map(ConversationId::new).transpose()?;
     let mut skipped = Skipped::default();
     // Searched before the database is created, so that a mistyped path leaves no empty file behind.

@@ -82,7 +82,8 @@ pub(super) fn code(reports: &[ImportReport], skipped: &Skipped) -> u8 {
     }
 }
 
-fn value(report: &ImportReport) -> Value {
+/// Returns the report on a conversation as JSON.
+pub(super) fn value(report: &ImportReport) -> Value {
     let problems: Vec<Value> = report
         .problems
         .iter()

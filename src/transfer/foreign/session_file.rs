@@ -14,6 +14,7 @@ use crate::event::foreign::Record;
 use crate::ids::Sequence;
 use crate::json::Raw;
 use crate::store::{ArrivingFile, Container, Glue, Problem};
+use crate::transfer::container::TornTail;
 use crate::transfer::folder::{self, Listing};
 use crate::transfer::import::{CONFLICT, Intake};
 use crate::transfer::layout;
@@ -58,7 +59,7 @@ impl SessionFile<'_> {
     ) -> Result<std::result::Result<Read, Problem>> {
         let mut translator = (self.importer.translator)();
         let mut files = Vec::new();
-        let mut tail: Option<(String, ArrivingFile)> = None;
+        let mut tail: Option<(String, Option<ArrivingFile>)> = None;
         let mut conflict: Option<Problem> = None;
         let rest = lines::read(self.path, &mut |line| {
             on_record(line.bytes());
@@ -66,7 +67,8 @@ impl SessionFile<'_> {
             let known = kept::next(&mut intake.stored)?;
             if !line.is_ended && !is_object(&line.content) {
                 conflict = known.map(|known| self.differs(&line, &known));
-                tail = Some((line.before.clone(), self.slice(&line, digest, "tail", TORN)));
+                let kept = (intake.tail == TornTail::Keep).then(|| self.slice(&line, digest, "tail", TORN));
+                tail = Some((line.before.clone(), kept));
                 return Ok(false);
             }
             let translation = self.translate(translator.as_mut(), &line, digest);
@@ -113,7 +115,8 @@ impl SessionFile<'_> {
             return Ok(Err(conflict_at(self.name.to_owned(), &problem, more.sequence)));
         }
         let suffix = match tail {
-            Some((before, tail)) => {
+            Some((before, None)) => before,
+            Some((before, Some(tail))) => {
                 let action = "kept as an attachment until its line is whole";
                 intake.tell(tail.path.clone(), TORN.into(), action);
                 files.push(tail);

@@ -7,6 +7,7 @@ use super::Intake;
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::{ArrivingFile, Attachment, Problem, Store, Surroundings};
+use crate::transfer::container::TornTail;
 use crate::transfer::discover::{Found, Shape};
 use crate::transfer::foreign::Log;
 use crate::transfer::openhands::Conversation;
@@ -75,12 +76,13 @@ pub(super) fn open<'a>(
     found: &'a Found,
     parent: Option<&'a ConversationId>,
     apart: &HashSet<PathBuf>,
+    tail: TornTail,
     problems: &mut Vec<Problem>,
 ) -> Result<Box<dyn Incoming + 'a>> {
     Ok(match &found.shape {
         Shape::Log { format, key } => Box::new(Log::new(found, *format, key.as_deref())),
         Shape::Files { .. } | Shape::Container { .. } | Shape::File | Shape::Evaluation(_) => {
-            Box::new(Conversation::open(found, parent, apart, problems)?)
+            Box::new(Conversation::open(found, parent, apart, tail, problems)?)
         }
     })
 }

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::store::{Arrival, ImportSource, Problem, Store};
+use crate::transfer::container::TornTail;
 use crate::transfer::discover::{Found, Shape};
 use crate::transfer::folder;
 use crate::transfer::pages::Pages;
@@ -37,6 +38,8 @@ pub(in crate::transfer) struct Intake<'a> {
     pub problems: Problems,
     /// The new events that were not written, because the conversation has an event with their id.
     pub rejected: Vec<Rejected>,
+    /// What is done about a last line that is not whole.
+    pub tail: TornTail,
     /// The ids and digests of the new events, if nothing is written. `None` if they are written.
     planned: Option<HashMap<EventId, Digest>>,
 }
@@ -94,6 +97,7 @@ impl<'a> Intake<'a> {
             counts: Counts::default(),
             problems: Problems::default(),
             rejected: Vec::new(),
+            tail: TornTail::Keep,
             planned: None,
         };
         intake.problems.extend(problems);

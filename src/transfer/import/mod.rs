@@ -30,6 +30,7 @@ use identity::Planned;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use super::container::TornTail;
 use super::discover::{Discovery, Found, Shape, discover};
 use super::report::{ImportOptions, ImportProgress, ImportReport, ImportStatus, OnProgress};
 use crate::error::{Error, Result};
@@ -46,6 +47,7 @@ pub struct Importer<'a> {
     options: ImportOptions,
     read: Read,
     planned: Planned,
+    tail: TornTail,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -69,7 +71,14 @@ impl<'a> Importer<'a> {
     /// Makes an importer into `store`.
     #[must_use]
     pub fn new(store: &'a Store, options: ImportOptions) -> Self {
-        Self { store, options, read: Read::default(), planned: Planned::default() }
+        Self { store, options, read: Read::default(), planned: Planned::default(), tail: TornTail::Keep }
+    }
+
+    /// Makes it follow conversations that are being written: a last line that is not whole waits for its rest, and a new
+    /// base state of a conversation that has not gone on here is taken over.
+    pub(crate) fn following(mut self) -> Self {
+        self.tail = TornTail::Await;
+        self
     }
 
     /// Imports every conversation at and below `path`. Returns their reports in the order found.
@@ -142,7 +151,7 @@ impl<'a> Importer<'a> {
         on_progress: &mut dyn FnMut(Read),
     ) -> Result<ImportReport> {
         let mut problems = Vec::new();
-        let mut incoming = incoming::open(found, parent, apart, &mut problems)?;
+        let mut incoming = incoming::open(found, parent, apart, self.tail, &mut problems)?;
         self.planned.begin(&found.path);
         let id = identity::choose(self.store, &self.options, &self.planned, &*incoming, &mut problems)?;
         if self.options.dry_run {
@@ -157,6 +166,7 @@ impl<'a> Importer<'a> {
             return Ok(ImportReport { problems, ..report });
         }
         let mut intake = Intake::new(self.store, &id, found, problems)?;
+        intake.tail = self.tail;
         if self.options.dry_run {
             intake.write_nothing();
         }

@@ -8,6 +8,7 @@ use super::{Importer, Intake};
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::{ArrivingFile, Attachment, Container, Origin, Problem, Store, Surroundings};
+use crate::transfer::container::TornTail;
 use crate::transfer::layout;
 use crate::transfer::report::{ImportReport, ImportStatus};
 
@@ -53,8 +54,9 @@ impl Importer<'_> {
             }
         }
         let losses = Losses::of(store, id, &around.files, &|stored, file| incoming.follows(stored, file))?;
+        let is_following = self.tail == TornTail::Await;
         let to_accept = match incoming.changes() {
-            Changes::Refused if brings_nothing => changed,
+            Changes::Refused if brings_nothing && !is_following => changed,
             Changes::Refused | Changes::Added => losses.paths(),
         };
         let accepts = self.options.accept_changed_files;

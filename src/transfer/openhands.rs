@@ -11,7 +11,7 @@ use super::import::{CONFLICT, Changes, Incoming, Intake, Names, Others};
 use super::layout;
 use super::meta::Meta;
 use super::pages::Pages;
-use super::source::{Candidate, Source};
+use super::source::{self, Candidate, Source};
 use crate::error::Result;
 use crate::event::{Event, Given, NewEvent};
 use crate::ids::{ConversationId, EventId, Sequence};
@@ -40,6 +40,9 @@ struct Read {
     /// The files and elements that are kept as attachments, each with the reason.
     aside: Vec<(String, String)>,
     v0: V0,
+    /// The hashes of the ids of the events so far, if one file holds all of them. A second event with an id is then kept
+    /// aside wherever the first one is stored.
+    ids: Option<HashSet<u64>>,
 }
 
 /// Whether the events are those of OpenHands V0.
@@ -64,7 +67,8 @@ impl<'a> Conversation<'a> {
         problems.extend(of_base_state);
         let meta = source.meta(problems)?;
         problems.extend(source.listing.problems.iter().cloned());
-        Ok(Self { source, parent, base_state, meta, read: Read::default() })
+        let ids = source.is_one_file().then(HashSet::new);
+        Ok(Self { source, parent, base_state, meta, read: Read { ids, ..Read::default() } })
     }
 
     /// Returns the id that its files say.
@@ -120,7 +124,12 @@ impl Incoming for Conversation<'_> {
         if !is_its_id || origin.folder != self.source.folder {
             return Ok(false);
         }
-        self.parent.map_or(Ok(true), |parent| Ok(store.children(parent)?.contains(id)))
+        match self.parent {
+            // An import that writes nothing has not made it.
+            Some(parent) if !store.contains(parent)? => Ok(false),
+            Some(parent) => Ok(store.children(parent)?.contains(id)),
+            None => Ok(true),
+        }
     }
 
     fn claims(&self, store: &Store, own: &ConversationId) -> Result<bool> {
@@ -192,7 +201,7 @@ impl Incoming for Conversation<'_> {
     fn surroundings(&mut self, intake: &mut Intake<'_>) -> Result<Surroundings> {
         let Self { source, parent, base_state, meta, read } = self;
         read.keep_rejected(intake);
-        let Read { shape, aside, v0 } = std::mem::take(read);
+        let Read { shape, aside, v0, .. } = std::mem::take(read);
         let (base_state, meta) = (base_state.take(), std::mem::take(meta));
         // A container with an element that is no event cannot be written again from the events alone.
         let glued = aside.is_empty();
@@ -245,7 +254,8 @@ impl Read {
             }
         };
         self.v0.note(&event, intake);
-        if known_aside.get(&path).is_some_and(|file| file.is_or_was(event.digest())) {
+        let is_second = self.ids.as_mut().is_some_and(|ids| !ids.insert(source::hash(event.id().as_str())));
+        if is_second || known_aside.get(&path).is_some_and(|file| file.is_or_was(event.digest())) {
             self.keep_aside(intake, path, second_event(event.id()));
             return Ok(None);
         }

@@ -296,6 +296,11 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Returns whether one file holds all events.
+    pub(super) fn is_one_file(&self) -> bool {
+        !matches!(self.found.shape, Shape::Files { .. })
+    }
+
     /// Returns the instance of an evaluation that it is.
     pub(super) fn instance(&self) -> Option<&'a Instance> {
         if let Shape::Evaluation(instance) = &self.found.shape { Some(instance) } else { None }
@@ -395,8 +400,9 @@ fn document_of(
 /// An event, or the reason why it is not an event.
 type Read = std::result::Result<NewEvent, String>;
 
-/// Returns a short hash of an id. If two ids have the same hash, a file name is stored needlessly, and nothing else.
-fn hash(id: &str) -> u64 {
+/// Returns a short hash of an id. If two ids have the same hash, a file name is stored needlessly, or an event is kept
+/// beside the others.
+pub(super) fn hash(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
     hasher.finish()

@@ -14,6 +14,7 @@ mod branch;
 mod callbacks;
 mod catalogue;
 mod cli;
+mod cli_import;
 mod cli_open;
 mod cli_privacy;
 mod cli_remote;

@@ -490,6 +490,23 @@ fn a_second_import_changes_nothing() {
 }
 
 #[test]
+fn a_second_event_with_an_id_in_one_file_is_kept_aside_at_every_import() {
+    let scratch = Scratch::new();
+    let path = scratch.path("talk.jsonl");
+    let [a, b, c] = ["aaaaaaaa", "bbbbbbbb", "cccccccc"].map(text);
+    std::fs::write(&path, format!("{a}\n{b}\n{a}\n{c}\n")).unwrap();
+    let store = Store::in_memory(&without_projector()).unwrap();
+    for status in [ImportStatus::Partial, ImportStatus::Unchanged] {
+        let report = import_one(&store, &path);
+        assert_eq!((report.status, report.events, report.problems.len()), (status, 3, 1), "{report:?}");
+        assert!(report.problems[0].problem.contains("a second event with the id aaaaaaaa"), "{report:?}");
+    }
+    std::fs::write(&path, format!("{a}\n{b}\n{a}\n{c}\n{}\n", text("dddddddd"))).unwrap();
+    let report = import_one(&store, &path);
+    assert_eq!((report.status, report.events, report.added), (ImportStatus::Updated, 4, 1), "{report:?}");
+}
+
+#[test]
 fn only_the_new_events_of_a_grown_folder_are_added() {
     let scratch = Scratch::new();
     let store = Store::in_memory(&without_projector()).unwrap();

@@ -80,8 +80,9 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         return import(place, command, &command.paths, output);
     }
     let places = places::look(command.format)?;
-    let is_taken = !places.is_empty() && (command.yes || command.dry_run);
+    let is_named = !places.is_empty() && (command.yes || command.dry_run);
     if output.json {
+        let is_taken = is_named && !command.dry_run;
         output.value(&json!({"places": places::values(&places), "taken": is_taken}))?;
     } else {
         places::print(&places, output)?;
@@ -89,7 +90,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     if places.is_empty() {
         return Ok(REFUSED);
     }
-    if !is_taken && (output.json || !places::is_wanted(&places, place.path)?) {
+    if !is_named && (output.json || !places::is_wanted(&places, place.path)?) {
         output.remark(
             "nothing was imported; `annals import --discover --yes` imports all of it, and a PATH one place",
         );

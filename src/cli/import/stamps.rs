@@ -55,6 +55,11 @@ impl Stamps {
         self.0.retain(|known, _| !known.starts_with(path));
     }
 
+    /// Returns whether there is no file.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns whether there are more files than can be watched.
     pub(super) fn is_full(&self) -> bool {
         self.0.len() >= FILES_MAX

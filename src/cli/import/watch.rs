@@ -58,7 +58,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], out
         output,
         totals: Totals::default(),
     };
-    let mut roots: Vec<Root> = paths.iter().map(Root::new).collect();
+    let mut roots: Vec<Root> = paths.iter().map(|path| Root::new(path)).collect();
     let mut is_first = true;
     let ended = loop {
         if let Err(error) = roots.iter_mut().try_for_each(|root| watch.follow(root, &is_told_to_end)) {
@@ -114,8 +114,8 @@ struct Root {
 }
 
 impl Root {
-    fn new(path: &PathBuf) -> Self {
-        Self { path: path.clone(), stamps: Stamps::default(), found: None, error: None }
+    fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), stamps: Stamps::default(), found: None, error: None }
     }
 }
 
@@ -158,16 +158,13 @@ impl Watch<'_> {
             }
         }
         let Some(found) = root.found.take() else { return Ok(()) };
-        let mut waiting = Vec::new();
-        for one in &found.found {
-            if !has_whole_line(one) {
-                waiting.push(one.path.clone());
-            }
-        }
+        // At first everything is read, and it would take long to compare all paths with all conversations.
+        let is_touched = |one: &Found| root.stamps.is_empty() || changed.iter().any(|path| is_of(one, path));
+        let is_waiting = |one: &&Found| is_touched(one) && !has_whole_line(one);
+        let waiting: Vec<PathBuf> =
+            found.found.iter().filter(is_waiting).map(|one| one.path.clone()).collect();
         let is_wanted = |one: &Found| {
-            !is_told_to_end.load(Ordering::Relaxed)
-                && !waiting.contains(&one.path)
-                && changed.iter().any(|path| is_of(one, path))
+            !is_told_to_end.load(Ordering::Relaxed) && !waiting.contains(&one.path) && is_touched(one)
         };
         let reports = self.importer.import_found(&found, &is_wanted, &mut |_| ());
         root.found = Some(found);
@@ -292,7 +289,7 @@ fn words(report: &ImportReport) -> String {
     );
     if let Some(problem) = report.problems.last() {
         let number = plural(report.problems.len() as u64, "problem");
-        line.push_str(&format!(", {number}, the last: {}: {}", problem.path, problem.problem));
+        line.push_str(&format!(", {number}, the last: {} {}", problem.path, problem.problem));
     }
     line.push_str(&format!(", from {}", report.path.display()));
     line

@@ -87,8 +87,8 @@ impl<'a> Importer<'a> {
     /// crash, it continues where it stopped.
     ///
     /// # Errors
-    /// [`Error::Io`] if `path` does not exist, [`Error::Input`] if it is a file in no known format, and errors of
-    /// writing to the store.
+    /// [`Error::Io`] if `path` does not exist, [`Error::Input`] if it is a file in no known format, and errors of writing to
+    /// the store.
     pub fn import(&mut self, path: &Path, progress: OnProgress<'_>) -> Result<Vec<ImportReport>> {
         let discovery = discover(path, self.options.format)?;
         self.import_found(&discovery, &|_| true, progress)

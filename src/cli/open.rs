@@ -14,7 +14,7 @@ use super::{Place, REFUSED, quoted, serve};
 use crate::error::Result;
 use crate::store::Options;
 
-/// Opens the database in the browser: watch, search, understand and steer its conversations
+/// Open the database in the browser: watch, search, understand and steer its conversations
 ///
 /// Starts a separate server on a free port of this machine, with a new key for this run. The browser gets the key in
 /// the address, after the `#`, so keep the address private. Ctrl-C ends the server. The variable BROWSER names the

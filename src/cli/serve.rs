@@ -28,7 +28,7 @@ use crate::transfer::{ImportOptions, ImportStatus, Importer};
 const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const PORT: u16 = 8000;
 
-/// Serves the OpenHands agent-server API over the database
+/// Serve the OpenHands agent-server API over the database
 ///
 /// The real OpenHands clients work with it unchanged. It listens on this machine only, unless `--host` names
 /// another address; then it requires a key: a session key, or the named keys of `annals keys server`. The reference's environment variables are read too:

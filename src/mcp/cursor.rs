@@ -31,13 +31,13 @@ pub(super) struct Cursors {
 impl Cursors {
     /// The cursors of a tool that was called with these arguments.
     pub(super) fn of(tool: &str, arguments: &Map<String, Value>) -> Self {
-        let mut told: Vec<(&String, &Value)> = arguments
+        let mut given: Vec<(&String, &Value)> = arguments
             .iter()
             .filter(|(name, value)| !FREE.contains(&name.as_str()) && !value.is_null())
             .collect();
-        told.sort_by_key(|(name, _)| *name);
+        given.sort_by_key(|(name, _)| *name);
         let text =
-            format!("{tool} {}", Value::from_iter(told.into_iter().map(|(n, v)| (n.clone(), v.clone()))));
+            format!("{tool} {}", Value::from_iter(given.into_iter().map(|(n, v)| (n.clone(), v.clone()))));
         Self { digest: short(&text).to_be_bytes() }
     }
 

@@ -20,7 +20,7 @@ use super::tool::{self, Tool, read};
 use super::trouble::Trouble;
 use crate::store::Cancel;
 
-/// What a model is told about the server as a whole.
+/// The instructions for a model about the server as a whole.
 const INSTRUCTIONS: &str = "Annals keeps the past conversations of agents on this machine: what users asked, what agents \
     did, and how it ended. Before you begin a task or meet an error, call search_conversations with a few rare words, \
     with workspace \".\" for the present project: it may have been solved before. Then read around the best hit with \

@@ -82,7 +82,7 @@ fn write(message: &ServerJsonRpcMessage) -> io::Result<()> {
     out.flush()
 }
 
-/// Reads messages until the input ends, or nobody wants them any more.
+/// Reads messages until the input ends, or its receiver is gone.
 fn read_all(input: &mut impl BufRead, messages: &mpsc::Sender<ClientJsonRpcMessage>) {
     let mut line = Vec::new();
     while let Ok(read) = read_line(input, &mut line) {

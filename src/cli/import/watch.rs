@@ -1,4 +1,4 @@
-//! `annals import --watch`: imports, and then follows folders and sessions that grow, until it is told to end.
+//! `annals import --watch`: imports, and then follows folders and sessions that grow, until a signal ends it.
 //!
 //! It keeps no state of its own. What is new is what the store does not have, so it goes on after a kill where it was.
 //! Sizes and times of files only say which of them to read again. A last line that is not whole waits for its rest.
@@ -35,7 +35,7 @@ const FIRST_LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// Imports and follows `paths`, until a signal ends it.
 pub(super) fn run(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Output) -> Result<u8> {
-    let is_told_to_end = signals()?;
+    let is_ended = signals()?;
     for path in paths {
         // Checked before the database is created, so that a mistyped path leaves no empty file behind.
         std::fs::metadata(path).map_err(Error::io("looking at", path))?;
@@ -61,13 +61,13 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], out
     let mut roots: Vec<Root> = paths.iter().map(|path| Root::new(path)).collect();
     let mut is_first = true;
     let ended = loop {
-        if let Err(error) = roots.iter_mut().try_for_each(|root| watch.follow(root, &is_told_to_end)) {
+        if let Err(error) = roots.iter_mut().try_for_each(|root| watch.follow(root, &is_ended)) {
             break Err(error);
         }
         if std::mem::take(&mut is_first) {
             watch.tell_watching(place, &roots)?;
         }
-        if is_told_to_end.load(Ordering::Relaxed) || !wait(&is_told_to_end) {
+        if is_ended.load(Ordering::Relaxed) || !wait(&is_ended) {
             break Ok(());
         }
     };
@@ -77,10 +77,10 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], out
 }
 
 /// Waits until the next look. Returns false if the program shall end.
-fn wait(is_told_to_end: &AtomicBool) -> bool {
+fn wait(is_ended: &AtomicBool) -> bool {
     let mut waited = Duration::ZERO;
     while waited < INTERVAL {
-        if is_told_to_end.load(Ordering::Relaxed) {
+        if is_ended.load(Ordering::Relaxed) {
             return false;
         }
         std::thread::sleep(STEP);
@@ -109,7 +109,7 @@ struct Root {
     stamps: Stamps,
     /// What was found there. `None` before the first search.
     found: Option<Discovery>,
-    /// The last error, which is told once.
+    /// The last error. Each is reported once.
     error: Option<String>,
 }
 
@@ -140,7 +140,7 @@ impl Watch<'_> {
     ///
     /// # Errors
     /// Errors of the store that another try does not mend, and errors of the output.
-    fn follow(&mut self, root: &mut Root, is_told_to_end: &AtomicBool) -> Result<()> {
+    fn follow(&mut self, root: &mut Root, is_ended: &AtomicBool) -> Result<()> {
         let now = Stamps::of(&root.path);
         let changed = now.changed_since(&root.stamps);
         if changed.is_empty() && root.found.is_some() {
@@ -164,7 +164,7 @@ impl Watch<'_> {
         let waiting: Vec<PathBuf> =
             found.found.iter().filter(is_waiting).map(|one| one.path.clone()).collect();
         let is_wanted = |one: &Found| {
-            !is_told_to_end.load(Ordering::Relaxed) && !waiting.contains(&one.path) && is_touched(one)
+            !is_ended.load(Ordering::Relaxed) && !waiting.contains(&one.path) && is_touched(one)
         };
         let reports = self.importer.import_found(&found, &is_wanted, &mut |_| ());
         root.found = Some(found);
@@ -181,7 +181,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Tells an error once, and goes on if another try may succeed.
+    /// Reports an error once, and goes on if another try may succeed.
     fn failed(&mut self, root: &mut Root, error: Error, now: Stamps) -> Result<()> {
         let is_of_source = matches!(error, Error::Io { .. } | Error::Input(_));
         if !is_of_source && !error.is_transient() {

@@ -154,7 +154,9 @@ fn responses(operation: &Operation) -> Value {
         let (what, schema) = match status {
             400 => ("The request cannot be fulfilled in this form", "Refusal"),
             401 => ("The session key is missing or wrong", "Refusal"),
-            403 => ("The key has a role that does not allow this, or a page of another origin asks", "Refusal"),
+            403 => {
+                ("The key has a role that does not allow this, or a page of another origin asks", "Refusal")
+            }
             404 => ("Not found", "Refusal"),
             409 => ("The request conflicts with the current state", "Refusal"),
             413 => ("The request is too large", "Refusal"),

@@ -259,6 +259,26 @@ WHERE true
 GROUP BY u.conversation_id
 ORDER BY coalesce(sum(u.cost), 0) + coalesce(sum(u.estimated_cost), 0) DESC, u.conversation_id;
 
+-- What did the work on each folder or repository take?
+--   workspace            path; empty: nothing says it
+--   conversations        conversations
+--   prompt_tokens        tokens; sent, those read from a cache included
+--   completion_tokens    tokens; received
+--   cache_read_tokens    tokens
+--   cost                 currency of the price table; as the log says; empty: it says none
+--   estimated_cost       currency of the price table; of calls without a cost, by the built-in price table; empty: none
+--   tokens_without_cost  tokens; sent and received, without a cost or an estimate
+CREATE TEMP VIEW report_cost_by_workspace AS
+SELECT c.workspace, count(DISTINCT u.conversation_id) AS conversations,
+       sum(u.prompt_tokens) AS prompt_tokens, sum(u.completion_tokens) AS completion_tokens,
+       sum(u.cache_read_tokens) AS cache_read_tokens, round(sum(u.cost), 6) AS cost,
+       round(sum(u.estimated_cost), 6) AS estimated_cost, sum(u.tokens_without_cost) AS tokens_without_cost
+FROM usage AS u
+JOIN conversations AS c ON c.conversation_id = u.conversation_id
+WHERE true
+GROUP BY c.workspace
+ORDER BY coalesce(sum(u.cost), 0) + coalesce(sum(u.estimated_cost), 0) DESC, c.workspace;
+
 -- What did the conversations of each tag take?
 --   tag
 --   value

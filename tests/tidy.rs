@@ -236,6 +236,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("event", &["src/store/table/log.rs"]),
     ("event_file", &["src/store/table/origin.rs"]),
     ("head_change", &["src/store/table/base_state"]),
+    // What stands beside the events says that the facts have changed.
+    ("fact_stale", &["src/store/derived/projection/", "src/store/table/stale.rs"]),
     ("host_stale", &["src/store/derived/projection/hosted/"]),
     ("host_table", &["src/store/derived/projection/hosted/"]),
     // Its one row is made with the file, and made anew where the file is cut at a point.

@@ -3,50 +3,12 @@
 use crate::error::{Error, Result};
 use crate::store::nearest;
 
-use super::report::{self, Column, Parameter, ParameterKind, Report, column};
-
-const TIME: &str = "time as written";
-const UTC: &str = "time, UTC";
-const MS: &str = "ms";
-const TOKENS: &str = "tokens";
-const MONEY: &str = "currency of the price table";
-
-const CONVERSATION: Parameter = Parameter {
-    name: "conversation",
-    kind: ParameterKind::Conversation,
-    what: "only this conversation",
-    default: None,
+use super::parts::{
+    CACHE_READ, COMPLETION, CONVERSATION, CONVERSATIONS, COST, DURATION, ESTIMATE, EXIT, ID, LIMIT, MODEL,
+    MS, OUTCOME, PROMPT, SEQUENCE, SINCE, STARTED, TIME, TITLE, TOKENS, UNPRICED, UNTIL, UTC, WHAT,
+    WORKSPACE,
 };
-const SINCE: Parameter =
-    Parameter { name: "since", kind: ParameterKind::Time, what: "only from this time on", default: None };
-const UNTIL: Parameter =
-    Parameter { name: "until", kind: ParameterKind::Time, what: "only before this time", default: None };
-const LIMIT: Parameter = Parameter {
-    name: report::LIMIT,
-    kind: ParameterKind::Number,
-    what: "at most this many rows",
-    default: Some("50"),
-};
-const MODEL: Parameter =
-    Parameter { name: "model", kind: ParameterKind::Text, what: "only this model", default: None };
-
-const ID: Column = column("conversation_id", "", "");
-const SEQUENCE: Column = column("sequence", "place", "of the call in its conversation");
-const STARTED: Column = column("started_at", TIME, "when it was asked for");
-const DURATION: Column = column("duration_ms", MS, "from the call to its result");
-const OUTCOME: Column = column("outcome", "", "ok, error, rejected, pending");
-const EXIT: Column = column("exit_code", "", "of a command; -1 while it ran");
-const WHAT: Column = column("what", "", "the command, the path, or the beginning of the arguments");
-const TITLE: Column = column("title", "", "");
-const COST: Column = column("cost", MONEY, "as the log says; empty: it says none");
-const ESTIMATE: Column =
-    column("estimated_cost", MONEY, "of calls without a cost, by the built-in price table; empty: none");
-const UNPRICED: Column =
-    column("tokens_without_cost", TOKENS, "sent and received, without a cost or an estimate");
-const PROMPT: Column = column("prompt_tokens", TOKENS, "sent, those read from a cache included");
-const COMPLETION: Column = column("completion_tokens", TOKENS, "received");
-const CACHE_READ: Column = column("cache_read_tokens", TOKENS, "");
-const CONVERSATIONS: Column = column("conversations", "conversations", "");
+use super::report::{Parameter, ParameterKind, Report, column};
 
 /// Returns the report of this name.
 #[must_use]
@@ -77,6 +39,7 @@ pub const REPORTS: &[Report] = &[
         note: "",
         parameters: &[
             CONVERSATION,
+            WORKSPACE,
             SINCE,
             UNTIL,
             Parameter {
@@ -118,6 +81,7 @@ pub const REPORTS: &[Report] = &[
                (report commands, path=...).",
         parameters: &[
             CONVERSATION,
+            WORKSPACE,
             SINCE,
             UNTIL,
             Parameter {
@@ -145,7 +109,7 @@ pub const REPORTS: &[Report] = &[
         question: "Which commands and tools reached for the network?",
         note: "It looks for the names of programs and for addresses. A script, an alias or a program that is \
                not in the list reaches the network unseen.",
-        parameters: &[CONVERSATION, SINCE, UNTIL],
+        parameters: &[CONVERSATION, WORKSPACE, SINCE, UNTIL],
         columns: &[
             STARTED,
             ID,
@@ -343,7 +307,7 @@ pub const REPORTS: &[Report] = &[
         name: "cost-by-conversation",
         question: "Which conversations took most?",
         note: "",
-        parameters: &[MODEL, SINCE, UNTIL, LIMIT],
+        parameters: &[WORKSPACE, MODEL, SINCE, UNTIL, LIMIT],
         columns: &[
             ID,
             TITLE,
@@ -356,6 +320,23 @@ pub const REPORTS: &[Report] = &[
             UNPRICED,
         ],
         sql: include_str!("sql/cost-by-conversation.sql"),
+    },
+    Report {
+        name: "cost-by-workspace",
+        question: "What did the work on each folder or repository take?",
+        note: "A conversation without a known workspace counts under an empty name.",
+        parameters: &[MODEL, SINCE, UNTIL],
+        columns: &[
+            column("workspace", "path", "empty: nothing says it"),
+            CONVERSATIONS,
+            PROMPT,
+            COMPLETION,
+            CACHE_READ,
+            COST,
+            ESTIMATE,
+            UNPRICED,
+        ],
+        sql: include_str!("sql/cost-by-workspace.sql"),
     },
     Report {
         name: "cost-by-tag",

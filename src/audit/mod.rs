@@ -9,6 +9,7 @@ mod document;
 pub(crate) mod json;
 mod list;
 mod page;
+mod parts;
 #[cfg(feature = "proof")]
 pub mod proof;
 mod report;

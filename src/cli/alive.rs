@@ -1,6 +1,6 @@
 //! How a status is shown that is only the last one known: of a conversation that was imported while it ran.
 
-use super::print::{ago, one_line};
+use super::print::{age, one_line};
 use crate::ids::Timestamp;
 use crate::store::{Conversation, Store};
 
@@ -25,7 +25,7 @@ fn is_run(_: &Store, _: &Conversation) -> bool {
 pub(super) fn status(store: &Store, row: &Conversation) -> String {
     let status = one_line(&row.status, 60);
     if is_last_known(store, row) {
-        format!("was {status}, {} ago", ago(Timestamp::now().0 - row.updated_at.0))
+        format!("was {status}, {} ago", age(Timestamp::now().0 - row.updated_at.0))
     } else {
         status
     }

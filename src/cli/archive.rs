@@ -49,7 +49,9 @@ pub(super) fn run(place: &Place<'_>, command: &Archive, output: &Output) -> Resu
     let mut ids = command.ids.iter().map(|prefix| store.resolve(prefix)).collect::<Result<Vec<_>>>()?;
     if ids.is_empty() {
         if command.which.is_empty() {
-            output.remark("say which: ids, --older-than, --status or --tag");
+            output.remark(
+                "say which: ids, --older-than, --status, --tag, --workspace, --source, --model or --user",
+            );
             return Ok(REFUSED);
         }
         ids = matching(&store, &command.which)?;
@@ -128,11 +130,11 @@ pub(super) fn undo(place: &Place<'_>, command: &Unarchive, output: &Output) -> R
 
 /// Returns every conversation that matches, the oldest first.
 fn matching(store: &Store, which: &Which) -> Result<Vec<ConversationId>> {
-    let filter = ConversationFilter {
+    let filter = which.about.narrow(ConversationFilter {
         statuses: which.status.clone(),
         tags: which.tags(),
         updated_before: which.older_than,
         ..ConversationFilter::default()
-    };
+    });
     store.iter(&filter, Order::Created).map(|row| Ok(row?.id)).collect()
 }

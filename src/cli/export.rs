@@ -1,5 +1,6 @@
 //! `annals export`: writes conversations to files.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -7,9 +8,11 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::print::{Output, bytes, count, one_line, plural, row, table, tell};
+use super::select::About;
 use super::{DONE, FAILED, Place, REFUSED};
 use crate::error::{Error, Result, SetupError};
-use crate::store::Store;
+use crate::ids::ConversationId;
+use crate::store::{ConversationFilter, Order, Store};
 use crate::transfer::{
     Dataset, ExportOutcome, ExportReport, ExportStatus, Exporter, Format, Selection, TrainingOptions,
     UpgradeReport, export_dataset,
@@ -18,22 +21,28 @@ use crate::transfer::{
 /// The maximum number of conversations to list. If there are more, only their number is printed.
 const LISTED_MOST: usize = 50;
 
+/// The options that select conversations in the place of ids.
+const SELECTORS: [&str; 5] = ["all", "workspace", "source", "model", "user"];
+
 /// Export conversations: byte for byte as they were imported, or as a data set
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals export 5610a7 --to out/              its folder or its log, as it was imported
   annals export --all --to out/
+  annals export --workspace . --to out/       what was done in this folder
   annals export 5610a7 --to out/ --format jsonl
   annals export --all --to today/ --upgrade   in the format of today's SDK
   annals export --all --to set/ --format chat a training set: one row per branch, messages and tools
   annals export --all --to set/ --format parquet")]
 pub(super) struct Arguments {
     /// Conversations, by id or the start of one
-    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "ID", required_unless_present_any = SELECTORS, conflicts_with_all = SELECTORS)]
     pub ids: Vec<String>,
     /// Write every conversation
     #[arg(long)]
     pub all: bool,
+    #[command(flatten)]
+    pub about: About,
     /// The folder to write into; created if it is missing
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
@@ -76,6 +85,23 @@ enum Wanted {
 }
 
 impl Arguments {
+    /// Returns the conversations to write.
+    fn selection(&self, store: &Store, exporter: &Exporter<'_>) -> Result<Selection> {
+        if !self.ids.is_empty() {
+            return named(store, &self.ids);
+        }
+        let mut all = exporter.select_all()?;
+        if !self.about.is_empty() {
+            let filter = self.about.narrow(ConversationFilter::default());
+            let wanted: HashSet<ConversationId> = store
+                .iter(&filter, Order::Created)
+                .map(|row| row.map(|row| row.id))
+                .collect::<Result<_>>()?;
+            all.conversations.retain(|id| wanted.contains(id));
+        }
+        Ok(all)
+    }
+
     /// Returns the requested output. The error is the name of a feature that this program was built without.
     fn wanted(&self) -> std::result::Result<Wanted, &'static str> {
         let options = TrainingOptions { view: self.view, reasoning: self.reasoning };
@@ -102,7 +128,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     };
     let store = open(place)?;
     let exporter = Exporter::new(&store, format);
-    let selection = if command.all { exporter.select_all()? } else { named(&store, &command.ids)? };
+    let selection = command.selection(&store, &exporter)?;
     let started = Instant::now();
     let bar = output.progress("conversations");
     bar.set_length(selection.conversations.len() as u64);
@@ -160,7 +186,7 @@ fn together(place: &Place<'_>, command: &Arguments, dataset: Dataset, output: &O
     let store = open(place)?;
     // In a training set, a sub-agent's conversation is a row like any other.
     let exporter = Exporter::new(&store, Format::Jsonl);
-    let selection = if command.all { exporter.select_all()? } else { named(&store, &command.ids)? };
+    let selection = command.selection(&store, &exporter)?;
     let ids = &selection.conversations;
     let started = Instant::now();
     let bar = output.progress("conversations");

@@ -1,17 +1,21 @@
 //! `annals list`: lists the conversations.
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::print::{Output, count, one_line, plural, row, table, time};
-use super::{DONE, Place, alive, select};
+use super::print::{Output, count, plural};
+use super::select::About;
+use super::{DONE, Place, alive, list_rows, select};
+use crate::audit::json as shape;
 use crate::error::Result;
+use crate::ids::Timestamp;
 use crate::store::{Conversation, ConversationFilter, Order, Store};
 
 /// List conversations
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals list --status error --status stuck
+  annals list --workspace . --source codex     what was done in this folder
   annals list --tag team=core --since 2026-01-01 --sort created
   annals list --limit 20 --after 5610a708-170e-58da-bb08-33350f7cdc03")]
 pub(super) struct Arguments {
@@ -33,6 +37,8 @@ pub(super) struct Arguments {
     /// Only the conversations of this conversation's sub-agents
     #[arg(long, value_name = "ID")]
     pub parent: Option<String>,
+    #[command(flatten)]
+    pub about: About,
     /// What to sort by
     #[arg(long, value_enum, default_value_t)]
     pub sort: Sort,
@@ -45,6 +51,9 @@ pub(super) struct Arguments {
     /// Continue after this conversation, the last one of the previous page
     #[arg(long, value_name = "ID")]
     pub after: Option<String>,
+    /// Print every column in full, also on a terminal: ids, UTC times, workspaces, what wrote them, who started them
+    #[arg(long)]
+    pub wide: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum, Default)]
@@ -74,12 +83,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let page = store.conversations(&filter, command.order(), after.as_ref(), command.limit)?;
     let total = store.count_conversations(&filter)?;
     if output.json {
-        let shown = |row: &Conversation| {
-            let mut value = crate::audit::json::conversation(row)?;
-            value["is_last_known"] = json!(alive::is_last_known(&store, row));
-            Ok(value)
-        };
-        let conversations = page.conversations.iter().map(shown).collect::<Result<Vec<_>>>()?;
+        let conversations =
+            page.conversations.iter().map(|row| value(&store, row)).collect::<Result<Vec<_>>>()?;
         output.value(&json!({
             "conversations": conversations,
             "total": total,
@@ -87,17 +92,12 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         }))?;
         return Ok(DONE);
     }
-    let mut rows = table(&["id", "status", "events", "updated (UTC)", "title"], &[2]);
-    for conversation in &page.conversations {
-        rows.add_row(row([
-            conversation.id.to_string(),
-            one_line(&alive::status(&store, conversation), 44),
-            count(conversation.event_count),
-            time(conversation.updated_at),
-            one_line(conversation.title.as_deref().unwrap_or_default(), 60),
-        ]));
-    }
     if !page.conversations.is_empty() {
+        let rows = if output.is_terminal && !command.wide {
+            list_rows::narrow(&store, &page.conversations, Timestamp::now())?
+        } else {
+            list_rows::wide(&store, &page.conversations)?
+        };
         output.line(rows.trim_fmt())?;
     }
     let shown = page.conversations.len() as u64;
@@ -107,12 +107,23 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         }
         None => format!("\n{}", plural(total, "conversation")),
     });
+    if total == 0 {
+        select::tell_values(&store, &filter, output)?;
+    }
     Ok(DONE)
+}
+
+/// Returns a conversation with its facts for programs.
+fn value(store: &Store, row: &Conversation) -> Result<Value> {
+    let mut value = shape::conversation(row)?;
+    shape::add_facts(&mut value, &store.facts(&row.id)?);
+    value["is_last_known"] = json!(alive::is_last_known(store, row));
+    Ok(value)
 }
 
 fn filter(store: &Store, command: &Arguments) -> Result<ConversationFilter> {
     let parent = command.parent.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
-    Ok(ConversationFilter {
+    Ok(command.about.narrow(ConversationFilter {
         statuses: command.status.clone(),
         tags: select::tags(&command.tag),
         title: command.title.clone(),
@@ -120,5 +131,5 @@ fn filter(store: &Store, command: &Arguments) -> Result<ConversationFilter> {
         updated_before: command.before.as_deref().map(select::moment).transpose()?,
         parent,
         ..ConversationFilter::default()
-    })
+    }))
 }

@@ -29,6 +29,7 @@ mod import;
 #[cfg(feature = "agent")]
 mod keys;
 mod list;
+mod list_rows;
 mod loading;
 mod man;
 #[cfg(feature = "server")]

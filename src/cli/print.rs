@@ -277,6 +277,20 @@ pub(super) fn time(time: Timestamp) -> String {
     time.to_rfc3339().get(..19).map_or_else(|| time.to_rfc3339(), |text| text.replace('T', " "))
 }
 
+/// Formats a time as people say it: `3 h ago`. A time in the future, or of more than four weeks ago, is a date.
+pub(super) fn ago(then: Timestamp, now: Timestamp) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    match now.0.saturating_sub(then.0).div_euclid(1_000_000) {
+        seconds @ 0..MINUTE => format!("{seconds} s ago"),
+        seconds @ MINUTE..HOUR => format!("{} min ago", seconds / MINUTE),
+        seconds @ HOUR..DAY => format!("{} h ago", seconds / HOUR),
+        seconds if (DAY..=28 * DAY).contains(&seconds) => format!("{} d ago", seconds / DAY),
+        _ => time(then).get(..10).map_or_else(|| time(then), str::to_owned),
+    }
+}
+
 /// Formats a span of time in its two largest units.
 pub(super) fn span(microseconds: i64) -> String {
     let seconds = microseconds as f64 / 1e6;
@@ -289,7 +303,7 @@ pub(super) fn span(microseconds: i64) -> String {
 }
 
 /// Formats the age of something in its largest unit.
-pub(super) fn ago(microseconds: i64) -> String {
+pub(super) fn age(microseconds: i64) -> String {
     let seconds = microseconds.max(0) / 1_000_000;
     match seconds {
         s if s < 60 => format!("{s} s"),
@@ -336,6 +350,27 @@ fn styled_only(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_said_in_its_largest_unit() {
+        let now = Timestamp::parse("2026-02-01T12:00:00Z").unwrap();
+        for (then, said) in [
+            ("2026-02-01T12:00:00Z", "0 s ago"),
+            ("2026-02-01T11:59:01Z", "59 s ago"),
+            ("2026-02-01T11:59:00Z", "1 min ago"),
+            ("2026-02-01T11:00:01Z", "59 min ago"),
+            ("2026-02-01T09:00:00Z", "3 h ago"),
+            ("2026-01-31T12:00:01Z", "23 h ago"),
+            ("2026-01-31T12:00:00Z", "1 d ago"),
+            ("2026-01-04T12:00:00Z", "28 d ago"),
+            ("2026-01-03T11:59:59Z", "2026-01-03"),
+            ("2026-02-01T12:00:01Z", "2026-02-01"),
+            ("1970-01-01T00:00:00Z", "1970-01-01"),
+        ] {
+            assert_eq!(ago(Timestamp::parse(then).unwrap(), now), said, "{then}");
+        }
+        assert_eq!(ago(Timestamp(i64::MIN), Timestamp(i64::MAX)), time(Timestamp(i64::MIN))[..10]);
+    }
 
     #[test]
     fn only_own_styles_reach_a_terminal() {

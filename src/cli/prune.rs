@@ -53,6 +53,10 @@ impl Arguments {
         PruneRules {
             statuses: self.which.status.clone(),
             tags: self.which.tags(),
+            workspace: self.which.about.folder(),
+            source: self.which.about.source.clone(),
+            model: self.which.about.model.clone(),
+            started_by: self.which.about.user.clone(),
             kept_tags: select::tags(&self.keep_tag),
             older_than: self.which.older_than,
             keep_last: self.keep_last,
@@ -64,7 +68,7 @@ impl Arguments {
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let rules = command.rules();
     if rules.is_empty() {
-        output.remark("say which: --older-than, --keep-last, --max-bytes, --status or --tag");
+        output.remark("say which: --older-than, --keep-last, --max-bytes, --status, --tag, --workspace, --source, --model or --user");
         return Ok(REFUSED);
     }
     // A preview must also work without write access.

@@ -12,7 +12,7 @@ use crate::error::Result;
 /// Rebuild derived tables from the log
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// transcript, tool_calls, usage, tasks, correlations or search; all of them if none is named
+    /// transcript, tool_calls, usage, tasks, correlations, facts or search; all of them if none is named
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Form, Limits};
 use super::print::{Output, row, table};
+use super::select::About;
 use super::{DONE, Place, answer, query};
 use crate::audit::{self, REPORTS, Report, json as shape};
 use crate::error::{Error, Result};
@@ -29,6 +30,9 @@ pub(super) struct Arguments {
     /// Only this conversation, by id or the start of one
     #[arg(long, value_name = "ID")]
     pub conversation: Option<String>,
+    /// Only conversations that worked in this folder or below it, or on this repository
+    #[arg(long, value_name = "PATH")]
+    pub workspace: Option<String>,
     /// Only from this time on (2026-01-31, 7d, yesterday)
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
@@ -42,7 +46,7 @@ pub(super) struct Arguments {
     #[arg(long, requires = "name")]
     pub sql: bool,
     /// Write a page with charts and the most important reports to this file; takes --since and --until
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "csv", "table", "conversation"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "csv", "table", "conversation", "workspace"])]
     pub html: Option<PathBuf>,
     #[command(flatten)]
     pub form: Form,
@@ -53,8 +57,14 @@ pub(super) struct Arguments {
 impl Arguments {
     /// Returns the names and values of the given parameters. An option comes after `--param` of the same name.
     fn parameters(&self) -> Result<Vec<(String, String)>> {
-        let options = [("conversation", &self.conversation), ("since", &self.since), ("until", &self.until)]
-            .into_iter();
+        let workspace = &About { workspace: self.workspace.clone(), ..About::default() }.folder();
+        let options = [
+            ("conversation", &self.conversation),
+            ("workspace", workspace),
+            ("since", &self.since),
+            ("until", &self.until),
+        ]
+        .into_iter();
         let options = options.filter_map(|(name, value)| Some(Ok((name.to_owned(), value.clone()?))));
         let typed = self
             .param

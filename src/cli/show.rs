@@ -11,8 +11,8 @@ use crate::event::{Given, TaskStatus, upcast};
 use crate::ids::{ConversationId, Sequence};
 use crate::state::Spent;
 use crate::store::{
-    Archived, Attachment, BaseState, Conversation, EventQuery, Origin, Problem, Store, Task, ToolCount,
-    UsageTotal,
+    Archived, Attachment, BaseState, Conversation, ConversationFacts, EventQuery, Origin, Problem, Store,
+    Task, ToolCount, UsageTotal,
 };
 use crate::tree::{Branch, Tree};
 use crate::visualizer::{Form, Options, draw, task_line};
@@ -40,6 +40,7 @@ struct Page {
     /// The status in words.
     status: String,
     is_last_known: bool,
+    facts: ConversationFacts,
 }
 
 impl Page {
@@ -60,6 +61,7 @@ impl Page {
             attachments: store.attachments(id)?,
             origin: store.origin(id)?,
             problems: store.problems(id)?,
+            facts: store.facts(id)?,
         })
     }
 
@@ -103,6 +105,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
 
 fn value(page: &Page) -> Result<Value> {
     let mut value = shape::conversation(&page.conversation)?;
+    shape::add_facts(&mut value, &page.facts);
     let tools = page.tools.iter().map(|tool| {
         json!({"tool": tool.tool, "calls": tool.calls, "errors": tool.errors, "rejected": tool.rejected, "pending": tool.pending})
     });
@@ -160,6 +163,14 @@ fn head(page: &Page, output: &Output) -> Result<()> {
         "time",
         &format!("{} to {} ({})", time(conversation.created_at), time(conversation.updated_at), span(lasted)),
     )?;
+    let ConversationFacts { workspace, source, model, started_by, .. } = &page.facts;
+    for (name, fact) in
+        [("workspace", workspace), ("written by", source), ("model", model), ("started by", started_by)]
+    {
+        if let Some(fact) = fact {
+            line(name, &one_line(fact, 200))?;
+        }
+    }
     line("events", &format!("{} ({})", count(conversation.event_count), bytes(conversation.payload_bytes)))?;
     if let Some(at) = conversation.archived_at {
         let Archived { events, payload_bytes, stored_bytes } = page.archived;

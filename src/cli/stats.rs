@@ -40,6 +40,10 @@ pub(super) enum Split {
     Tool,
     /// One row per day
     Day,
+    /// One row per folder or repository that conversations worked in
+    Workspace,
+    /// One row per program that wrote logs
+    Source,
 }
 
 impl From<Split> for By {
@@ -49,6 +53,8 @@ impl From<Split> for By {
             Split::Kind => Self::Kind,
             Split::Tool => Self::Tool,
             Split::Day => Self::Day,
+            Split::Workspace => Self::Workspace,
+            Split::Source => Self::Source,
         }
     }
 }
@@ -145,6 +151,8 @@ fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
         Split::Kind => "kind",
         Split::Tool => "tool",
         Split::Day => "day",
+        Split::Workspace => "workspace",
+        Split::Source => "source",
     };
     let is_by_conversation = matches!(by, Split::Conversation);
     let mut rows = if is_by_conversation {

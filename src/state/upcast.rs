@@ -115,6 +115,12 @@ pub fn upcast_base_state(document: &str) -> Result<Option<UpcastBaseState>, Base
     Ok(Some(UpcastBaseState { document: state.to_json(), steps }))
 }
 
+/// The parameters that named the folder of a tool.
+const FOLDERS_OF_TOOLS: [&str; 2] = ["working_dir", "workspace_root"];
+
+/// The model of an agent that another program runs. It names no model.
+const MANAGED: &str = "acp-managed";
+
 /// The present name of the status, and the names that it had. See [`status`].
 const STATUS: &str = "execution_status";
 const AGENT_STATUS: &str = "agent_status";
@@ -208,6 +214,29 @@ pub fn has_old_stats(stats: Raw<'_>) -> bool {
 #[must_use]
 pub fn usages(stats: Raw<'_>) -> Option<Raw<'_>> {
     stats.get(if has_old_stats(stats) { SERVICES } else { USAGES })
+}
+
+/// Returns the folder that the tools of a base state of any age work in, as far as it says one. Copies nothing.
+#[must_use]
+pub fn working_dir_of(document: Raw<'_>) -> Option<Cow<'_, str>> {
+    if let Some(workspace) = document.get("workspace") {
+        return workspace.get("working_dir").and_then(Raw::as_text);
+    }
+    let stated = document.get("working_dir").and_then(Raw::as_text);
+    stated.or_else(|| {
+        let mut params =
+            document.get("agent")?.get("tools")?.elements().filter_map(|tool| tool.get("params"));
+        params.find_map(|params| FOLDERS_OF_TOOLS.iter().find_map(|name| params.get(name)?.as_text()))
+    })
+}
+
+/// Returns the model of the agent in a base state of any age, as far as it says one. An agent behind the Agent Client
+/// Protocol has a model of its own beside the one of [`LLM`](crate::llm), which only stands for it.
+#[must_use]
+pub fn model_of_agent(agent: Raw<'_>) -> Option<Cow<'_, str>> {
+    let model = agent.get("llm").and_then(|llm| llm.get("model")).and_then(Raw::as_text);
+    let own = || agent.get("acp_model").and_then(Raw::as_text);
+    model.filter(|model| model != MANAGED).or_else(own)
 }
 
 /// Until 2025-09-18 every kind had its module path in front of it.
@@ -371,9 +400,7 @@ fn workspace(state: &mut Members<'_>) -> bool {
 fn working_dir(state: &mut Members<'_>) -> Option<String> {
     let tools = state.object("agent")?.get_mut("tools")?.array()?;
     let mut params = tools.iter_mut().filter_map(|tool| tool.object()?.object("params"));
-    params.find_map(|params| {
-        ["working_dir", "workspace_root"].iter().find_map(|name| params.str(name).map(Cow::into_owned))
-    })
+    params.find_map(|params| FOLDERS_OF_TOOLS.iter().find_map(|name| params.str(name).map(Cow::into_owned)))
 }
 
 /// Until 2025-11-04 a tool was named by its class and got its folder as a parameter. Now the workspace has the folder.

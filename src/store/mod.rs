@@ -73,6 +73,8 @@ pub use own::{
 };
 pub use read::breakdown::{By, Share};
 pub use read::events::{EventPage, EventQuery, EventRef};
+pub use read::facts::ConversationFacts;
+pub(crate) use read::facts::Fact;
 pub use read::feed::{FeedEvent, FeedPlace, Follower};
 pub use read::heads::{ChainHead, ChainHeads, ChainLink};
 pub use read::history::{FieldAt, HeadMove};

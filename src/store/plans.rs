@@ -95,6 +95,7 @@ mod tests {
         "(subquery",
         " VIRTUAL TABLE",
         "SCAN usage_stale",
+        "SCAN fact_stale",
         "SCAN log",
         // In `usage`: not executed for one conversation.
         "SCAN conversation USING COVERING INDEX",
@@ -397,6 +398,8 @@ mod tests {
             assert_eq!(store.event_id(talk, Sequence(0)).unwrap(), EventId::new("a").unwrap());
             assert_eq!(store.sequence(talk, &EventId::new("a").unwrap()).unwrap(), Sequence(0));
             store.resolve("ta").unwrap();
+            store.unique_beginning(talk).unwrap();
+            store.facts(talk).unwrap();
         });
     }
 

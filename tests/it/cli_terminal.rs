@@ -264,6 +264,36 @@ fn what_people_read_goes_through_the_pager_of_a_terminal() {
 }
 
 #[test]
+fn the_list_on_a_terminal_is_short_and_wide_on_request() {
+    let program = Program::with_goldens();
+    let on_terminal = |arguments: &[&str]| {
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        without_own(&output_on_terminal(&program, &arguments))
+    };
+    let list = on_terminal(&["list"]);
+    let headings: Vec<&str> = list.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(headings, ["ID", "STATUS", "EVENTS", "UPDATED", "WORKSPACE", "MODEL", "TITLE"]);
+    for line in list.lines().skip(1).take_while(|line| !line.is_empty()) {
+        let id = line.split_whitespace().next().unwrap();
+        assert!((8..=12).contains(&id.chars().count()), "{line}");
+        assert_eq!(program.json(&["show", id])["model"], "openai/gpt-4o", "{line}");
+        assert!(line.contains(" gpt-4o "), "{line}");
+    }
+    // A column that is empty for all rows is left out.
+    let bare = Program::new();
+    std::fs::write(bare.folder.path().join("e.jsonl"), "{\"id\":\"e1\",\"kind\":\"PauseEvent\"}\n").unwrap();
+    bare.succeed(&["import", "e.jsonl"]);
+    let list = without_own(&output_on_terminal(&bare, &["list".to_owned()]));
+    let headings: Vec<&str> = list.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(headings, ["ID", "STATUS", "EVENTS", "UPDATED"]);
+    let wide = on_terminal(&["list", "--wide"]);
+    assert!(wide.contains("5610a708-170e-58da-bb08-33350f7cdc03"), "{wide}");
+    assert!(wide.contains("/workspace/coding-task/project") && wide.contains("openhands"), "{wide}");
+    let found = on_terminal(&["search", "fibonacci", "--limit", "1"]);
+    assert!(!found.lines().next().unwrap().contains("-170e-"), "{found}");
+}
+
+#[test]
 fn every_command_is_run_here_or_skipped_for_a_reason() {
     let help = Program::new().succeed(&["--help"]);
     let list = help.split("\nOptions:\n").next().unwrap();

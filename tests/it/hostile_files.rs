@@ -220,8 +220,11 @@ struct LongText {
 
 /// The columns whose text is one of a few words, a list of numbers, or a list of places in a payload.
 const WITHOUT_FOREIGN_TEXT: Columns = &[
+    "conversation_fact.source",
     "conversation.foreign_format",
+    "conversation_clue.what",
     "projection.name",
+    "tool_call.network",
     "tool_call.outcome",
     "transcript_line.role",
     "transcript_line.parts",
@@ -271,6 +274,34 @@ fn long_texts() -> Vec<LongText> {
         beside(&["conversation.status"], BASE_STATE, json!({"execution_status": long})),
         beside(&["conversation.leaf_event_id"], BASE_STATE, json!({"leaf_event_id": long})),
         beside(&["conversation.tags"], BASE_STATE, json!({"tags": {"a": long}})),
+        LongText {
+            is_reported: false,
+            ..begun(
+                &["conversation_fact.workspace"],
+                BASE_STATE,
+                json!({"workspace": {"working_dir": long}}).to_string(),
+            )
+        },
+        LongText {
+            is_reported: false,
+            ..begun(
+                &["conversation_fact.model"],
+                BASE_STATE,
+                json!({"agent": {"llm": {"model": long}}}).to_string(),
+            )
+        },
+        LongText {
+            is_reported: false,
+            ..begun(&["conversation_fact.started_by"], META, json!({"user_id": long}).to_string())
+        },
+        begun(
+            &["conversation_clue.value"],
+            EVENT,
+            event(
+                "MessageEvent",
+                json!({"source": "agent", "provenance": {"format": "codex", "usage": usage}}),
+            ),
+        ),
         begun(
             &["usage_entry.usage_id", "usage_entry.model", "usage_entry.response_id"],
             BASE_STATE,

@@ -22,6 +22,7 @@ mod cli_retention;
 mod cli_run;
 mod cli_serve;
 mod cli_terminal;
+mod columns;
 mod concurrent;
 #[cfg(feature = "agent")]
 mod conversation_aside;

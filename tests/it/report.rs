@@ -401,7 +401,11 @@ fn a_wrong_name_or_value_is_rejected_with_a_hint() {
     for (error, what, right) in [
         (refused("comands", &[]), "there is no report \"comands\"", "did you mean commands?"),
         (refused("zzz", &[]), "there is no report \"zzz\"", "there are commands, files,"),
-        (refused("commands", &[("sinse", "x")]), "has no parameter \"sinse\"", "it has conversation, since"),
+        (
+            refused("commands", &[("sinse", "x")]),
+            "has no parameter \"sinse\"",
+            "it has conversation, workspace, since",
+        ),
         (
             refused("slow-calls", &[("limit", "many")]),
             "\"many\" is no whole number",

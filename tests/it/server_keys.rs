@@ -252,6 +252,16 @@ async fn decisions_and_deletions_are_recorded_under_the_name_of_the_key() {
     server.post(&respond(&own), json!({"accept": true})).await.ok();
     finished(&server, &own).await;
 
+    // Who began a conversation with a key is known; with the session key it is the user who runs the server.
+    let eve = add(&server, "eve", "write");
+    let begun = send(&server, &eve, "POST", "/api/conversations", &server.conversation_request(&model(&[])))
+        .await
+        .ok();
+    let path = format!("/api/annals/conversations/{}", begun["id"].as_str().unwrap());
+    assert_eq!(server.get(&path).await.ok()["started_by"], json!("eve"));
+    let others = server.get("/api/annals/conversations?started_by=eve&source=annals").await.ok();
+    assert_eq!((&others["total"], &others["conversations"][0]["id"]), (&json!(1), &begun["id"]));
+
     let report = server.get("/api/annals/reports/confirmations").await.ok();
     let columns: Vec<&str> =
         report["columns"].as_array().unwrap().iter().map(|column| column.as_str().unwrap()).collect();

@@ -8,4 +8,5 @@ pub(crate) use answer::cell;
 #[cfg(feature = "cli")]
 pub use answer::plain;
 pub use answer::{answer, csv, report, report_answer, views};
+pub(crate) use whole::add_facts;
 pub use whole::{act, conversation, hits, receipt, shares, statistics, usage, verification};

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
-use crate::store::{Act, Conversation, Finding, Hit, Receipt, Share, Statistics, UsageTotal, Verification};
+use crate::store::{
+    Act, Conversation, ConversationFacts, Finding, Hit, Receipt, Share, Statistics, UsageTotal, Verification,
+};
 
 /// Returns the result of a verification: its figures and findings, and whether the file is sound.
 #[must_use]
@@ -64,6 +66,14 @@ pub fn conversation(conversation: &Conversation) -> Result<Value> {
         "head_hash": conversation.chain_head.to_hex(),
         "archived_at": conversation.archived_at.map(Timestamp::to_rfc3339),
     }))
+}
+
+/// Adds the facts of a conversation to its value.
+pub(crate) fn add_facts(value: &mut Value, facts: &ConversationFacts) {
+    value["workspace"] = json!(facts.workspace);
+    value["source"] = json!(facts.source);
+    value["model"] = json!(facts.model);
+    value["started_by"] = json!(facts.started_by);
 }
 
 /// Returns a page of at most `limit` hits, and the start of the next page: `{"hits":[...],"next":position|null}`.

@@ -2,6 +2,7 @@ SELECT started_at, conversation_id, sequence, command, exit_code, outcome, durat
 FROM commands
 WHERE true
   AND conversation_id = :conversation
+  AND conversation_id IN (SELECT w.conversation_id FROM conversations AS w WHERE w.workspace = rtrim(:workspace, '/') OR w.workspace >= rtrim(:workspace, '/') || '/' AND w.workspace < rtrim(:workspace, '/') || '0')
   AND started_at >= :since
   AND started_at < :until
   AND command LIKE '%' || :text || '%'

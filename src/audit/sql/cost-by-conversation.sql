@@ -6,6 +6,7 @@ FROM usage AS u
 JOIN conversations AS c ON c.conversation_id = u.conversation_id
 WHERE true
   AND u.model = :model
+  AND u.conversation_id IN (SELECT w.conversation_id FROM conversations AS w WHERE w.workspace = rtrim(:workspace, '/') OR w.workspace >= rtrim(:workspace, '/') || '/' AND w.workspace < rtrim(:workspace, '/') || '0')
   AND u.at >= :since
   AND u.at < :until
 GROUP BY u.conversation_id

@@ -12,6 +12,7 @@ FROM tool_calls AS t
 JOIN conversations AS c ON c.conversation_id = t.conversation_id
 WHERE t.path IS NOT NULL
   AND t.conversation_id = :conversation
+  AND t.conversation_id IN (SELECT w.conversation_id FROM conversations AS w WHERE w.workspace = rtrim(:workspace, '/') OR w.workspace >= rtrim(:workspace, '/') || '/' AND w.workspace < rtrim(:workspace, '/') || '0')
   AND t.started_at >= :since
   AND t.started_at < :until
   AND t.path GLOB :path

@@ -5,6 +5,7 @@ SELECT t.started_at, t.conversation_id, t.sequence, t.network AS programs,
 FROM tool_calls AS t
 WHERE t.network IS NOT NULL
   AND t.conversation_id = :conversation
+  AND t.conversation_id IN (SELECT w.conversation_id FROM conversations AS w WHERE w.workspace = rtrim(:workspace, '/') OR w.workspace >= rtrim(:workspace, '/') || '/' AND w.workspace < rtrim(:workspace, '/') || '0')
   AND t.started_at >= :since
   AND t.started_at < :until
 ORDER BY 1, 2, 3

@@ -100,7 +100,7 @@ fn answer(call: &Call<'_>) -> std::result::Result<String, Trouble> {
         },
         kinds: call.arguments.texts("kinds")?,
         tool: call.arguments.text("tool")?.map(str::to_owned),
-        before: None,
+        ..SearchFilter::default()
     };
     // Later pages look at the same part of the log as the first one.
     let [end, from] = match call.place()? {

@@ -66,12 +66,17 @@ fn filter(params: &Params) -> std::result::Result<ConversationFilter, Failure> {
         };
         Timestamp::parse_relative(text, Timestamp::now()).map(Some).ok_or_else(|| problem().into())
     };
+    let text = |name: &str| params.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
     Ok(ConversationFilter {
         statuses: params.all("status").map(str::to_owned).collect(),
         tags: params.all("tag").map(tag).collect(),
-        title: params.get("title").filter(|title| !title.is_empty()).map(str::to_owned),
+        title: text("title"),
         updated_from: time("updated_from")?,
         updated_before: time("updated_before")?,
+        workspace: text("workspace"),
+        source: text("source"),
+        model: text("model"),
+        started_by: text("started_by"),
         ..ConversationFilter::default()
     })
 }
@@ -134,6 +139,7 @@ fn cannot_run(store: &Store, id: &ConversationId) -> Result<Option<String>> {
 fn value(store: &Store, row: &Conversation, host: &Host) -> Result<Value> {
     let mut value = shape::conversation(row)?;
     value["is_last_known"] = json!(row.was_imported_alive() && !host.is_run(&row.id));
+    shape::add_facts(&mut value, &store.facts(&row.id)?);
     let usage = store.usage(Some(&row.id))?;
     let sum = |figure: fn(&UsageTotal) -> i64| usage.iter().map(figure).sum::<i64>();
     value["models"] = json!(models(&usage));

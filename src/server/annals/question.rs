@@ -33,11 +33,17 @@ pub(super) async fn search(State(app): State<Arc<App>>, params: Params) -> Resul
     let limit = params.number("limit", 1, HITS_MAX, HITS)? as usize;
     let before = params.get("before").map(|_| params.number("before", 0, i64::MAX as u64, 0)).transpose()?;
     let conversation = params.get("conversation").map(str::to_owned);
+    let known = |name: &str| params.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
     let filter = SearchFilter {
         conversation: None,
         kinds: params.all("kind").map(str::to_owned).collect(),
         tool: params.get("tool").map(str::to_owned),
         before: before.map(Position),
+        workspace: known("workspace"),
+        source: known("source"),
+        model: known("model"),
+        started_by: known("started_by"),
+        ..SearchFilter::default()
     };
     let hits = answer(&app, move |store| {
         let conversation = conversation.map(|prefix| store.resolve(&prefix)).transpose()?;

@@ -37,8 +37,14 @@ pub(super) async fn stats(
     State(app): State<Arc<App>>,
     params: Params,
 ) -> std::result::Result<Json<Value>, Failure> {
-    let splits =
-        [("conversation", By::Conversation), ("kind", By::Kind), ("tool", By::Tool), ("day", By::Day)];
+    let splits = [
+        ("conversation", By::Conversation),
+        ("kind", By::Kind),
+        ("tool", By::Tool),
+        ("day", By::Day),
+        ("workspace", By::Workspace),
+        ("source", By::Source),
+    ];
     let by = params.word("by", &splits)?;
     let figures = answer(&app, move |store| match by {
         Some(by) => Ok(shape::shares(&store.breakdown(by)?)),

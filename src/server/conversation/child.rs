@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde_json::{Value, json};
 
 use super::conversations::checked_title;
 use crate::conversation::UserMessage;
 use crate::ids::ConversationId;
 use crate::server::App;
+use crate::server::http::caller::Caller;
 use crate::server::http::failure::{Failure, Problem, named_as};
 use crate::server::http::request::{self, PathId};
 use crate::server::live::info::Stored;
@@ -30,6 +31,7 @@ enum Isolation {
 
 pub(super) async fn begin(
     State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
     PathId(parent): PathId,
     body: Bytes,
 ) -> Result<Response, Failure> {
@@ -70,7 +72,7 @@ pub(super) async fn begin(
         .with("created_at", now())
         .with("worktree", has_worktree.into())
         .with("workspace", json!({"working_dir": folder, "kind": "LocalWorkspace"}));
-    let session = app.sessions().create(&app, &id, meta, plan).await?;
+    let session = app.sessions().create(&app, &id, meta, plan, caller.user()).await?;
     let session = session.ok_or_else(|| Failure::internal("a new id is taken already"))?;
     let (child, name, of) = (id.clone(), title.clone(), parent.clone());
     app.ask(move |store| {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -19,6 +20,7 @@ use crate::plugin::PluginSource;
 use crate::secret::Cipher;
 use crate::secret::document::{self, Form};
 use crate::server::App;
+use crate::server::http::caller::Caller;
 use crate::server::http::failure::{Failure, Problem};
 use crate::server::http::message;
 use crate::server::http::request::{self, Params, conversation_id};
@@ -45,17 +47,20 @@ struct Wanted {
 
 pub(super) async fn create(
     State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
     params: Params,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    start(&app, request::object(&body)?, skills(&params)?).await
+    start(&app, request::object(&body)?, skills(&params)?, caller.user()).await
 }
 
-/// Creates the conversation that a request's body describes, or returns the existing one with that id.
+/// Creates the conversation that a request's body describes, or returns the existing one with that id. It is recorded as
+/// started `by` the holder of a named key.
 pub(super) async fn start(
     app: &Arc<App>,
     mut body: Map<String, Value>,
     skills: Skills,
+    by: Option<String>,
 ) -> Result<Response, Failure> {
     if body.get("workspace").is_none_or(Value::is_null) {
         return Err(missing("workspace"));
@@ -91,7 +96,7 @@ pub(super) async fn start(
         wanted.plan.working_dir = folder;
     }
     let meta = Meta::of(wanted.meta).with("created_at", now());
-    let Some(session) = app.sessions().create(app, &id, meta, wanted.plan).await? else {
+    let Some(session) = app.sessions().create(app, &id, meta, wanted.plan, by).await? else {
         return made(app, &id, StatusCode::OK, skills).await;
     };
     let begun = begin(app, &session, wanted.parent, wanted.message, skills).await;

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use chrono::Utc;
 use serde_json::{Map, Value, json};
 
@@ -22,6 +22,7 @@ use super::create;
 use crate::ids::ConversationId;
 use crate::server::App;
 use crate::server::http::auth;
+use crate::server::http::caller::Caller;
 use crate::server::http::failure::Failure;
 use crate::server::http::message;
 use crate::server::http::request;
@@ -60,7 +61,12 @@ async fn models(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
     Ok(Json(json!({"object": "list", "data": models})))
 }
 
-async fn complete(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> Result<Response, Failure> {
+async fn complete(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Failure> {
     let mut chat = Value::Object(request::object(&body)?);
     shape::check("OpenAIChatCompletionRequest", &mut chat, &["body"])?;
     let named = headers.get(&CONVERSATION).map(|value| value.to_str().unwrap_or_default());
@@ -71,7 +77,7 @@ async fn complete(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) 
     let last = messages.rfind(|message| message["role"] == "user");
     let last = last.ok_or_else(|| Failure::bad("At least one user message is required"))?;
     let creation = creation_request(&app, &model, content(last)?, instructions(&chat)?).await?;
-    let id = turn(&app, named, creation).await?;
+    let id = turn(&app, named, creation, caller.user()).await?;
     let known = id.clone();
     let stored = app.ask(move |store| Stored::read(store, &known)).await?;
     let answer = command::last_word(&app, &id).await?;
@@ -179,6 +185,7 @@ async fn turn(
     app: &Arc<App>,
     named: Option<ConversationId>,
     mut creation: Map<String, Value>,
+    by: Option<String>,
 ) -> Result<ConversationId, Failure> {
     let mut is_known = false;
     if let Some(known) = named.clone() {
@@ -195,7 +202,7 @@ async fn turn(
         session
     } else {
         creation.insert("conversation_id".to_owned(), id.as_str().into());
-        create::start(app, creation, Skills::Hidden).await?;
+        create::start(app, creation, Skills::Hidden, by).await?;
         command::session(app, &id).await?
     };
     if tokio::time::timeout(PATIENCE, session.ended()).await.is_err() {

@@ -104,6 +104,7 @@ impl Sessions {
         id: &ConversationId,
         meta: Meta,
         plan: Plan,
+        by: Option<String>,
     ) -> Result<Option<Arc<Session>>, Failure> {
         let place = self.place(id);
         let mut open = place.lock().await;
@@ -117,7 +118,7 @@ impl Sessions {
         let made = match opened {
             Ok(conversation) => {
                 let stored = app.ask(move |store| {
-                    meta.write(store, &known)?;
+                    acting(by.as_deref(), || meta.write(store, &known))?;
                     Stored::read(store, &known)
                 });
                 stored.await.map(|stored| Session::new(conversation, &stored))

@@ -29,7 +29,8 @@ const ALL: &str = "SELECT c.key, c.id, coalesce(c.title, c.first_message), c.sta
 /// The status of a conversation that an agent works on.
 const RUNNING: &str = "running";
 
-/// The rules for which conversations are deleted. The candidates match all of `statuses` and `tags`. A candidate is
+/// The rules for which conversations are deleted. The candidates match all of `statuses`, `tags`
+/// and the facts from `workspace` to `started_by`. A candidate is
 /// deleted if it exceeds any of the limits, or if there is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -38,6 +39,14 @@ pub struct PruneRules {
     pub statuses: Vec<String>,
     /// Only with all of these tags. `None` as the value matches any value.
     pub tags: Vec<(String, Option<String>)>,
+    /// Only conversations that worked in this folder or below it, or on this repository.
+    pub workspace: Option<String>,
+    /// Only conversations whose log this program wrote.
+    pub source: Option<String>,
+    /// Only conversations of this model.
+    pub model: Option<String>,
+    /// Only conversations that this user started.
+    pub started_by: Option<String>,
     /// No conversation with any of these tags, and none with such a sub-agent's conversation.
     pub kept_tags: Vec<(String, Option<String>)>,
     /// Limit: delete those that last changed before this time.
@@ -52,6 +61,10 @@ pub struct PruneRules {
 setters!(PruneRules {
     statuses: Vec<String>,
     tags: Vec<(String, Option<String>)>,
+    workspace?: String,
+    source?: String,
+    model?: String,
+    started_by?: String,
     kept_tags: Vec<(String, Option<String>)>,
     older_than?: Timestamp,
     keep_last?: u64,
@@ -148,6 +161,10 @@ impl Retention<'_> {
         let candidates = self.all(&ConversationFilter {
             statuses: rules.statuses.clone(),
             tags: rules.tags.clone(),
+            workspace: rules.workspace.clone(),
+            source: rules.source.clone(),
+            model: rules.model.clone(),
+            started_by: rules.started_by.clone(),
             ..ConversationFilter::default()
         })?;
         let mut kept = HashSet::new();

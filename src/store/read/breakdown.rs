@@ -1,4 +1,4 @@
-//! Counts events and bytes by conversation, kind, tool or day.
+//! Counts events and bytes by conversation, kind, tool, day, workspace or source.
 
 use crate::error::Result;
 use crate::store::Store;
@@ -20,6 +20,15 @@ const BY_CONVERSATION: &str = "WITH part AS (SELECT c.id, coalesce(c.title, c.fi
      SELECT id, title, 1, events, payloads, attachments, archived, \
      payloads - coalesce(packed, 0) + coalesce(archived, 0) + attachments FROM part ORDER BY 8 DESC, 1";
 
+/// The sizes of a conversation are in the catalogue. Archived payloads are counted as they are stored.
+const BY_FACT: &str = "WITH part AS (SELECT coalesce(f.{}, '') AS name, c.event_count AS events, \
+     c.payload_bytes AS payloads, c.payload_bytes + coalesce((SELECT sum(octet_length(p.content) - p.bytes) \
+      FROM archived_conversation AS a JOIN event AS e ON e.conversation = a.conversation \
+      JOIN archived_payload AS p ON p.position = e.position WHERE a.conversation = c.key), 0) AS stored \
+     FROM conversation AS c LEFT JOIN conversation_fact AS f ON f.conversation = c.key) \
+     SELECT name, NULL, count(*), sum(events), sum(payloads), NULL, NULL, sum(stored) FROM part GROUP BY 1 \
+     ORDER BY 8 DESC, 1";
+
 /// What the figures are grouped by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
@@ -32,13 +41,17 @@ pub enum By {
     /// One row for each day of the events' own timestamps. An event without one counts for the day it was recorded
     /// (UTC).
     Day,
+    /// One row for each folder or repository that conversations worked in. Those without one are under "".
+    Workspace,
+    /// One row for each program that wrote logs.
+    Source,
 }
 
 /// One row of figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Share {
-    /// The conversation's id, the kind, the tool or the day.
+    /// The conversation's id, the kind, the tool, the day, the workspace or the program.
     pub name: String,
     /// The conversation's title.
     pub title: Option<String>,
@@ -58,15 +71,20 @@ pub struct Share {
 }
 
 impl Store {
-    /// Returns events and bytes by conversation, kind, tool or day. The largest row comes first, but days are in order.
+    /// Returns events and bytes by conversation, kind, tool, day, workspace or source. The largest row comes first, but days are in order.
     ///
-    /// Every grouping except the one by conversation reads one row for each event.
+    /// The groupings by kind, tool and day read one row for each event.
     ///
     /// # Errors
     /// Any error of reading the file.
     pub fn breakdown(&self, by: By) -> Result<Vec<Share>> {
         let name = match by {
             By::Conversation => return self.shares(BY_CONVERSATION),
+            By::Workspace | By::Source => {
+                self.catch_up()?;
+                let fact = if by == By::Workspace { "workspace" } else { "source" };
+                return self.shares(&BY_FACT.replace("{}", fact));
+            }
             By::Kind => "e.kind",
             By::Tool => "coalesce(e.tool_name, '')",
             By::Day => {

@@ -4,6 +4,7 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Row, params_from_iter};
 
 use super::events;
+use super::facts::{self, Fact};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
@@ -28,6 +29,8 @@ const COLUMNS: &str = "c.id, coalesce(c.title, c.first_message), c.status, c.tag
 /// The tags as JSON. Damaged tags match no filter.
 const TAGS: &str = "json_each(CASE WHEN json_valid(c.tags) THEN c.tags ELSE '{}' END)";
 const CHILDREN: &str = "SELECT id FROM conversation WHERE parent = ?1 ORDER BY key";
+const NEIGHBOURS: &str = "SELECT (SELECT max(id) FROM conversation WHERE id < ?1), \
+     (SELECT min(id) FROM conversation WHERE id > ?1)";
 const IDS_LIKE: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 6";
 
 /// The catalogue's row of a conversation.
@@ -129,6 +132,14 @@ pub struct ConversationFilter {
     pub created_before: Option<Timestamp>,
     /// Only conversations of sub-agents of this conversation.
     pub parent: Option<ConversationId>,
+    /// Only conversations that worked in this folder or below it, or on this repository.
+    pub workspace: Option<String>,
+    /// Only conversations whose log this program wrote: see [`ConversationFacts`](crate::store::ConversationFacts).
+    pub source: Option<String>,
+    /// Only conversations of this model.
+    pub model: Option<String>,
+    /// Only conversations that this user started.
+    pub started_by: Option<String>,
 }
 
 setters!(ConversationFilter {
@@ -140,6 +151,10 @@ setters!(ConversationFilter {
     created_from?: Timestamp,
     created_before?: Timestamp,
     parent?: ConversationId,
+    workspace?: String,
+    source?: String,
+    model?: String,
+    started_by?: String,
 });
 
 /// A page of conversations, in the requested order.
@@ -193,7 +208,23 @@ impl ConversationFilter {
             let parent = Value::from(parent.to_string());
             add(" AND c.parent = (SELECT key FROM conversation WHERE id = ?)", &[parent]);
         }
+        for (fact, wanted) in self.facts() {
+            let (condition, wanted) = facts::condition("c.key", fact, wanted);
+            let wanted: Vec<Value> = wanted.into_iter().map(Value::from).collect();
+            add(&format!(" AND {condition}"), &wanted);
+        }
         (sql, values)
+    }
+
+    /// Returns the facts that are asked for, with their values.
+    pub(crate) fn facts(&self) -> impl Iterator<Item = (Fact, &str)> {
+        let facts = [
+            (Fact::Workspace, &self.workspace),
+            (Fact::Source, &self.source),
+            (Fact::Model, &self.model),
+            (Fact::StartedBy, &self.started_by),
+        ];
+        facts.into_iter().filter_map(|(fact, wanted)| Some((fact, wanted.as_deref()?)))
     }
 }
 
@@ -261,6 +292,7 @@ impl Store {
         };
         let each =
             |form: &dyn Fn(&str) -> String| columns.iter().map(|c| form(c)).collect::<Vec<_>>().join(", ");
+        self.know(filter)?;
         self.snapshot(|db| {
             let (mut condition, mut values) = filter.condition();
             if let Some(after) = after {
@@ -294,11 +326,17 @@ impl Store {
         })
     }
 
+    /// Brings the projections up to date if a filter asks for facts. The catalogue is never behind.
+    fn know(&self, filter: &ConversationFilter) -> Result<()> {
+        if filter.facts().next().is_some() { self.catch_up() } else { Ok(()) }
+    }
+
     /// Returns the number of conversations that match a filter.
     ///
     /// # Errors
     /// Any read error.
     pub fn count_conversations(&self, filter: &ConversationFilter) -> Result<u64> {
+        self.know(filter)?;
         self.read(|db| {
             let (condition, values) = filter.condition();
             let sql = format!("SELECT count(*) FROM conversation AS c WHERE {condition}");
@@ -382,6 +420,22 @@ impl Store {
         ids.iter()
             .map(|id| ConversationId::new(id).map_err(Error::damaged("the id of a conversation")))
             .collect()
+    }
+
+    /// Returns the length of the shortest beginning of an id that no other id has, in bytes.
+    pub(crate) fn unique_beginning(&self, id: &ConversationId) -> Result<usize> {
+        let (before, after): (Option<String>, Option<String>) = self.read(|db| {
+            db.prepare_cached(NEIGHBOURS)
+                .and_then(|mut s| s.query_row([id.as_str()], |row| Ok((text(row, 0)?, text(row, 1)?))))
+                .doing("looking for similar ids")
+        })?;
+        let shared = |other: &Option<String>| {
+            let pairs = id.as_str().chars().zip(other.iter().flat_map(|other| other.chars()));
+            pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum::<usize>()
+        };
+        let least = shared(&before).max(shared(&after));
+        let next = id.as_str()[least..].chars().next().map_or(0, char::len_utf8);
+        Ok(least + next)
     }
 
     /// Returns the only conversation whose id is `prefix` or begins with it. The dashes of a UUID may be left out.

@@ -10,6 +10,7 @@ pub(super) mod subscription;
 
 pub(super) mod breakdown;
 mod correlated;
+pub(super) mod facts;
 pub(super) mod heads;
 pub(super) mod history;
 pub(super) mod list;

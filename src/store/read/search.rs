@@ -3,10 +3,11 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
+use super::facts::{self, Fact};
 use crate::error::{Error, Result};
 use crate::event::terms::Query;
 use crate::event::transcript::Line;
-use crate::ids::{ConversationId, Position, Sequence};
+use crate::ids::{ConversationId, Position, Sequence, Timestamp};
 use crate::json::Object;
 use crate::store::Store;
 use crate::store::derived::projection::rebuild::RebuildProgress;
@@ -35,6 +36,18 @@ pub struct SearchFilter {
     pub tool: Option<String>,
     /// Only events before this position. For the next page, the position of the last hit.
     pub before: Option<Position>,
+    /// Only events at or after this time, by their own timestamps. Events without one are left out.
+    pub since: Option<Timestamp>,
+    /// Only events before this time, by their own timestamps. Events without one are left out.
+    pub until: Option<Timestamp>,
+    /// Only in conversations that worked in this folder or below it, or on this repository.
+    pub workspace: Option<String>,
+    /// Only in conversations whose log this program wrote.
+    pub source: Option<String>,
+    /// Only in conversations of this model.
+    pub model: Option<String>,
+    /// Only in conversations that this user started.
+    pub started_by: Option<String>,
 }
 
 setters!(SearchFilter {
@@ -42,7 +55,36 @@ setters!(SearchFilter {
     kinds: Vec<String>,
     tool?: String,
     before?: Position,
+    since?: Timestamp,
+    until?: Timestamp,
+    workspace?: String,
+    source?: String,
+    model?: String,
+    started_by?: String,
 });
+
+impl SearchFilter {
+    /// Returns the facts of conversations that are asked for, with their values.
+    pub(crate) fn facts(&self) -> impl Iterator<Item = (Fact, &str)> {
+        let facts = [
+            (Fact::Workspace, &self.workspace),
+            (Fact::Source, &self.source),
+            (Fact::Model, &self.model),
+            (Fact::StartedBy, &self.started_by),
+        ];
+        facts.into_iter().filter_map(|(fact, wanted)| Some((fact, wanted.as_deref()?)))
+    }
+
+    /// Returns whether an event of this time is in the span that is asked for.
+    fn is_in_time(&self, time: Option<&str>) -> bool {
+        if self.since.is_none() && self.until.is_none() {
+            return true;
+        }
+        time.and_then(Timestamp::parse).is_some_and(|time| {
+            self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time < until)
+        })
+    }
+}
 
 /// An event whose text matches the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,6 +200,11 @@ fn find(
         sql.push_str(" AND e.tool_name = ?");
         values.push(Value::from(tool.clone()));
     }
+    for (fact, wanted) in filter.facts() {
+        let (condition, wanted) = facts::condition("e.conversation", fact, wanted);
+        sql.push_str(&format!(" AND {condition}"));
+        values.extend(wanted.into_iter().map(Value::from));
+    }
     sql.push_str(" ORDER BY s.rowid DESC");
     let mut statement = db.prepare_cached(&sql).doing(doing)?;
     let mut rows = statement.query(params_from_iter(values)).doing(doing)?;
@@ -165,6 +212,10 @@ fn find(
     let mut payloads = Payloads::new(db);
     while let Some(row) = rows.next().doing(doing)? {
         let position: i64 = row.get(0).doing(doing)?;
+        let timestamp = catalogue::text(row, 4).doing(doing)?;
+        if !filter.is_in_time(timestamp.as_deref()) {
+            continue;
+        }
         let kind = catalogue::text(row, 3).doing(doing)?.unwrap_or_default();
         let payload = match log::text(row, 5).map(|stored| payloads.payload(position, stored)) {
             Ok(Err(error)) if !engine::is_damage(&error) => return Err(error),
@@ -194,7 +245,7 @@ fn find(
             position: Position(position.cast_unsigned()),
             event_id: catalogue::text(row, 2).doing(doing)?.unwrap_or_default(),
             kind,
-            timestamp: catalogue::text(row, 4).doing(doing)?,
+            timestamp,
             snippet,
             marks,
         });

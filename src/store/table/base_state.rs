@@ -14,8 +14,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::catalogue::{self, Entry};
 use super::change::{self, Subject};
-use super::copied;
 use super::kept::{Edit, Kept, Part};
+use super::{copied, stale};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence, Timestamp, Version};
 use crate::json::{Object, Raw};
@@ -310,6 +310,7 @@ fn insert(db: &Connection, key: i64, document: &str) -> Result<()> {
 
 /// Updates the catalogue if it shows this field.
 fn follow(db: &Connection, key: i64, field: &str, value: Option<Raw<'_>>) -> Result<()> {
+    stale::field(db, key, field)?;
     match field {
         "execution_status" => catalogue::set_status(db, key, &copied::status(value)),
         "tags" => {

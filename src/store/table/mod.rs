@@ -18,3 +18,4 @@ pub(super) mod related;
 pub(super) mod repair;
 pub(super) mod row;
 pub(super) mod server_key;
+mod stale;

@@ -6,7 +6,7 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Rows};
 
 use super::rebuild::{RebuildProgress, advance};
-use super::{Standing, all, checkpoint, search, tables, usage};
+use super::{Standing, all, checkpoint, facts, renew_stale, search, tables, usage};
 use crate::error::Result;
 use crate::store::engine::{WhileDoing as _, transaction};
 use crate::store::table::log;
@@ -69,17 +69,19 @@ fn compare_snapshot(
 ) -> Result<Comparison> {
     while advance(db, standing, progress)? {}
     let head = log::last_position(db)?.0.cast_signed();
-    let is_stale =
-        db.prepare("SELECT 1 FROM main.usage_stale").and_then(|mut s| s.exists([])).doing(DOING)?;
+    let has_rows = |table: &str| {
+        db.prepare(&format!("SELECT 1 FROM main.{table}")).and_then(|mut s| s.exists([])).doing(DOING)
+    };
+    let stale = [(usage::NAME, has_rows("usage_stale")?), (facts::NAME, has_rows("fact_stale")?)];
     for (projection, _) in standing.iter() {
         projection.tables().iter().try_for_each(|table| table.prune(db))?;
         projection.restarted(db)?;
     }
-    usage::renew_stale(db)?;
+    renew_stale(db)?;
     let mut comparison = Comparison::default();
     for (projection, _) in standing.iter() {
         let name = projection.name();
-        if checkpoint(db, projection.as_ref())? != Some(head) || (name == usage::NAME && is_stale) {
+        if checkpoint(db, projection.as_ref())? != Some(head) || stale.contains(&(name, true)) {
             comparison.lagging.push(name);
             continue;
         }

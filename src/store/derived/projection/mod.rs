@@ -16,6 +16,7 @@ pub(in crate::store) mod catalogue;
 pub(in crate::store) mod compare;
 pub(in crate::store) mod correlations;
 mod description;
+mod facts;
 pub(in crate::store) mod hosted;
 pub(in crate::store) mod rebuild;
 pub(super) mod sample;
@@ -124,6 +125,7 @@ pub(in crate::store) const PROJECTIONS: &[&Description] = &[
     &usage::DESCRIPTION,
     &tasks::DESCRIPTION,
     &correlations::DESCRIPTION,
+    &facts::DESCRIPTION,
 ];
 
 /// Begins every projection.
@@ -175,7 +177,7 @@ pub(in crate::store) fn lags(db: &Connection) -> Result<bool> {
             _ => return Ok(true),
         }
     }
-    usage::has_stale(db)
+    Ok(usage::has_stale(db)? || facts::has_stale(db)?)
 }
 
 /// Returns the position up to which every projection has read the log.
@@ -210,9 +212,15 @@ pub(in crate::store) fn step(db: &Connection, look: Look) -> Result<bool> {
         save(db, projection.name(), projection.version(), reached.max(*position))?;
     }
     if !more {
-        usage::renew_stale(db)?;
+        renew_stale(db)?;
     }
     Ok(more)
+}
+
+/// Reads what stands beside the events again, for every conversation where it changed since the last read.
+fn renew_stale(db: &Connection) -> Result<()> {
+    usage::renew_stale(db)?;
+    facts::renew_stale(db)
 }
 
 /// How thoroughly the tables are searched for rows ahead of a checkpoint.
@@ -273,7 +281,8 @@ pub(in crate::store) fn again(db: &Connection, conversation: i64) -> Result<()> 
         }
         next += step.events;
     }
-    usage::renew_one(db, conversation)
+    usage::renew_one(db, conversation)?;
+    facts::renew_one(db, conversation)
 }
 
 /// Applies a step's events to `projections`. Returns the last position read and whether there are more events.

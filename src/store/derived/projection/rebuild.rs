@@ -135,7 +135,7 @@ fn fill_and_swap(
         projection.restarted(&write)?;
         save(&write, projection.name(), projection.version(), *position)?;
     }
-    super::usage::renew_stale(&write)?;
+    super::renew_stale(&write)?;
     write.commit()?;
     Ok(Swap::Done)
 }

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::{EVENTS_OF, STEP_EVENTS_MAX, Standing, all, each, search, tables, usage};
+use super::{EVENTS_OF, STEP_EVENTS_MAX, Standing, all, each, facts, search, tables, usage};
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::Store;
@@ -119,6 +119,9 @@ fn fill(db: &Connection, key: i64, standing: &mut [Standing]) -> Result<()> {
     }
     if standing.iter().any(|(projection, _)| projection.name() == usage::NAME) {
         usage::renew(db, key)?;
+    }
+    if standing.iter().any(|(projection, _)| projection.name() == facts::NAME) {
+        facts::renew(db, key)?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@
 mod calls;
 mod figures;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -112,7 +113,7 @@ const MARK_ALL: &str = "INSERT OR IGNORE INTO usage_stale (conversation) SELECT 
 pub(super) const NAME: &str = "usage";
 
 /// How the kinds of the events of OpenHands V0 begin that can have figures.
-const V0_KINDS: &str = "action:";
+pub(super) const V0_KINDS: &str = "action:";
 
 /// The usage id of V0's figures, which count all uses together.
 const V0_USAGE: &str = "agent";
@@ -211,13 +212,17 @@ fn cumulative_usages<'a>(members: &Object<'a>) -> Option<Raw<'a>> {
 /// Returns the cumulative metrics in an event of V0, and their model.
 ///
 /// V0 counts all uses together. Its sum has the model `default`; the event's reply names the model.
-fn metrics_of_v0<'a>(members: &Object<'a>) -> Option<(Object<'a>, String)> {
+pub(super) fn metrics_of_v0<'a>(members: &Object<'a>) -> Option<(Object<'a>, String)> {
     let metrics = members.get("llm_metrics").filter(|metrics| metrics.is_object())?.to_object();
     let of_sum = metrics.get("accumulated_token_usage").and_then(|usage| usage.get("model"));
-    let of_reply = || members.get("tool_call_metadata")?.get("model_response")?.get("model")?.as_text();
     let named = of_sum.and_then(Raw::as_text).filter(|model| model != "default");
-    let model = named.or_else(of_reply).unwrap_or_default().into_owned();
+    let model = named.or_else(|| reply_model_of_v0(members)).unwrap_or_default().into_owned();
     Some((metrics, model))
+}
+
+/// Returns the model of the reply that an event of V0 was made from.
+pub(super) fn reply_model_of_v0<'a>(members: &Object<'a>) -> Option<Cow<'a, str>> {
+    members.get("tool_call_metadata")?.get("model_response")?.get("model")?.as_text()
 }
 
 /// Writes the usage in another program's record as one row. The import has already subtracted the figures of earlier

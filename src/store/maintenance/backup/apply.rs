@@ -128,6 +128,11 @@ fn insert_rows(db: &Connection) -> Result<()> {
         }
         insert(table, "")?;
     }
+    run(
+        db,
+        "INSERT OR IGNORE INTO main.fact_stale (conversation) SELECT key FROM part.mark \
+         WHERE key IN (SELECT key FROM main.conversation)",
+    )?;
     if has(db, "part", "base_state")? {
         let stale = "SELECT conversation FROM part.base_state";
         run(db, &format!("INSERT OR IGNORE INTO main.usage_stale (conversation) {stale}"))?;

@@ -68,6 +68,10 @@ const OF_THE_LOG: &[SqlView] = &[
             "head_hash",
             "archived_at",
             "user_id",
+            "workspace",
+            "source",
+            "model",
+            "started_by",
         ],
     },
     SqlView {

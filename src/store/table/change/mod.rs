@@ -19,6 +19,7 @@ use crate::chain::{self, Digest};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::engine::{WhileDoing as _, place};
+use crate::store::table::stale;
 
 pub(in crate::store) use cut::taken_back;
 pub(in crate::store) use seal::seal;
@@ -261,7 +262,8 @@ fn write(db: &Connection, key: i64, subject: Subject, name: &str, digest: Option
         hash: Digest::START,
     };
     let hash = change.link(&id, hash.map_or(Digest::START, Digest));
-    insert(db, key, &Change { hash, ..change })
+    insert(db, key, &Change { hash, ..change })?;
+    stale::item(db, key, subject, name)
 }
 
 fn insert(db: &Connection, key: i64, change: &Change) -> Result<()> {

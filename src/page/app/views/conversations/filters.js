@@ -4,9 +4,13 @@ import { setQuery, go, all } from '../../lib/router.js';
 import { useDebounced } from '../../lib/load.js';
 import { words } from '../../lib/format.js';
 import { Icon } from '../../ui/icon.js';
+import { plain } from '../../ui/text.js';
 
 const STATUSES = ['running', 'waiting_for_confirmation', 'finished', 'paused', 'idle', 'error', 'stuck'];
 const ORDERS = [['updated', 'Last activity'], ['created', 'Newest'], ['updated_oldest', 'Longest idle'], ['created_oldest', 'Oldest']];
+
+/** What a conversation is about. A row sets these filters. */
+export const FACTS = ['workspace', 'source', 'model'];
 
 export function Filters({ query, field }) {
   const [title, setTitle] = useState(query.title ?? '');
@@ -34,6 +38,9 @@ export function Filters({ query, field }) {
       ${all(query.tag).map((tag) => html`
         <button key=${tag} type="button" class="small" aria-pressed="true" aria-label=${`Remove the filter ${tag}`}
           onClick=${() => setQuery({ tag: all(query.tag).filter((one) => one !== tag) })}>${tag} <${Icon} name="close" /></button>`)}
+      ${FACTS.filter((fact) => query[fact]).map((fact) => html`
+        <button key=${fact} type="button" class="small" aria-pressed="true" aria-label=${`Remove the filter ${fact} ${query[fact]}`}
+          onClick=${() => setQuery({ [fact]: undefined })}>${plain(query[fact])} <${Icon} name="close" /></button>`)}
       <span class="grow"></span>
       <select class="small" aria-label="Order" value=${query.order ?? 'updated'}
         onChange=${(event) => setQuery({ order: event.currentTarget.value })}>

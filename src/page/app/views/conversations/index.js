@@ -8,14 +8,14 @@ import { VirtualList } from '../../ui/virtual.js';
 import { Icon } from '../../ui/icon.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
 import { Paging } from './paging.js';
-import { Filters } from './filters.js';
+import { FACTS, Filters } from './filters.js';
 import { NewConversation } from './new.js';
 import { Row, rowHeight } from './row.js';
 
 function usePaging(query) {
-  const { status, tag, title, order } = query;
-  const name = JSON.stringify([status, tag, title, order]);
-  const paging = useMemo(() => new Paging({ status: all(status), tag: all(tag), title, order }), [name]);
+  const { status, tag, title, order, workspace, source, model } = query;
+  const name = JSON.stringify([status, tag, title, order, workspace, source, model]);
+  const paging = useMemo(() => new Paging({ status: all(status), tag: all(tag), title, order, workspace, source, model }), [name]);
   useEffect(() => () => paging.end(), [paging]);
   return paging;
 }
@@ -60,7 +60,7 @@ export function View({ query }) {
     <${Filters} query=${query} field=${field} />
     ${paging.error.value && html`<${Problem} error=${paging.error.value} reload=${() => paging.load()} />`}
     ${total === null && !paging.error.value && html`<${Waiting} />`}
-    ${total === 0 && html`<p class="empty">No conversation fits. ${query.title || query.status || query.tag
+    ${total === 0 && html`<p class="empty">No conversation fits. ${query.title || query.status || query.tag || FACTS.some((fact) => query[fact])
       ? html`<a href="#/conversations">Show all of them</a>` : 'Conversations that are run or imported appear here.'}</p>`}
     ${total > 0 && html`<${VirtualList} label="Conversations" total=${total} height=${height} selected=${selected}
       onRange=${(_, end) => paging.want(end)}

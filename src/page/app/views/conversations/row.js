@@ -1,6 +1,6 @@
 // One conversation in the list.
 import { html, cx } from '../../lib/ui.js';
-import { href } from '../../lib/router.js';
+import { href, setQuery } from '../../lib/router.js';
 import { bill, billTitle, brief, count, short } from '../../lib/format.js';
 import { Status, Ago, Tag } from '../../ui/pieces.js';
 import { plain } from '../../ui/text.js';
@@ -8,6 +8,9 @@ import { plain } from '../../ui/text.js';
 export const rowHeight = () => (innerWidth <= 640 ? 96 : 62);
 
 const TAGS_SHOWN = 4;
+
+/** Returns the last part of a path. */
+const lastPart = (path) => path.replace(/[/\\]+$/, '').split(/[/\\]/).pop() || path;
 
 export function Row({ one, isSelected, withTag }) {
   if (!one) return html`<div class="conversation loading" aria-busy="true"><i></i><i></i></div>`;
@@ -19,7 +22,11 @@ export function Row({ one, isSelected, withTag }) {
         <a class="title" href=${href(['c', one.id])}>${plain(one.title) || 'Without a title'}</a>
         <div class="under">
           <code title=${one.id}>${brief(one.id)}</code>
-          ${one.models.length > 0 && html`<span class="model" title=${one.models.join(', ')}>${one.models.join(', ')}</span>`}
+          ${one.model && html`<button type="button" class="tag" title=${`Only ${one.model}`}
+            onClick=${() => setQuery({ model: one.model })}>${plain(one.model)}</button>`}
+          ${!one.model && one.models.length > 0 && html`<span class="model" title=${one.models.join(', ')}>${one.models.join(', ')}</span>`}
+          ${one.workspace && html`<button type="button" class="tag" title=${`Only ${one.workspace}`}
+            onClick=${() => setQuery({ workspace: one.workspace })}>${plain(lastPart(one.workspace))}</button>`}
           ${one.copy_of && html`<span class="tag">${one.copy_of}</span>`}
           ${one.parent && html`<a class="tag" href=${href(['c', one.parent])}>sub-agent</a>`}
           ${one.forked_from && html`<a class="tag" href=${href(['c', one.forked_from])}>fork</a>`}

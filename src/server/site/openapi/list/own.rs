@@ -50,6 +50,10 @@ pub(in crate::server::site::openapi) const ANNALS: Group = Group {
                 may("updated_from", Kind::Text, "only conversations updated at or after this time"),
                 may("updated_before", Kind::Text, "only conversations updated before this time"),
                 may("parent", Kind::Text, "only conversations of this conversation's sub-agents"),
+                may("workspace", Kind::Text, "only conversations that worked in this folder or below it"),
+                may("source", Kind::Text, "only conversations whose log this program wrote"),
+                may("model", Kind::Text, "only conversations of this model"),
+                may("started_by", Kind::Text, "only conversations that this user started"),
             ])
             .answers("Anything")
             .refuses(&[404])
@@ -136,6 +140,10 @@ pub(in crate::server::site::openapi) const ANNALS: Group = Group {
                 may("kind", Kind::Texts, "only these kinds"),
                 may("tool", Kind::Text, "only of this tool"),
                 may("before", Kind::Place, "only events before this position: the `next` of the page before"),
+                may("workspace", Kind::Text, "only in conversations that worked in this folder or below it"),
+                may("source", Kind::Text, "only in conversations whose log this program wrote"),
+                may("model", Kind::Text, "only in conversations of this model"),
+                may("started_by", Kind::Text, "only in conversations that this user started"),
                 may("limit", Kind::Number(1, 100, 20), "the maximum number of hits"),
             ])
             .answers("Hits")
@@ -166,7 +174,11 @@ pub(in crate::server::site::openapi) const ANNALS: Group = Group {
             .answers("Anything")
             .own(),
         get("/api/annals/stats", "Statistics of the whole file")
-            .query(&[may("by", Kind::Word(&["conversation", "kind", "tool", "day"]), "grouped by this")])
+            .query(&[may(
+                "by",
+                Kind::Word(&["conversation", "kind", "tool", "day", "workspace", "source"]),
+                "grouped by this",
+            )])
             .answers("Anything")
             .own(),
         get("/api/annals/admin-log", "Administrative actions on the file that are not events")

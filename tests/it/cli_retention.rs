@@ -67,7 +67,7 @@ fn prune_is_a_dry_run_without_yes() {
         (vec!["prune"], "say which"),
         (vec!["prune", "--yes"], "say which"),
         (vec!["prune", "--keep-tag", "legal"], "say which"),
-        (vec!["prune", "--older-than", "soon"], "is neither an age"),
+        (vec!["prune", "--older-than", "soon"], "is not a time"),
         (vec!["prune", "--max-bytes", "lots"], "is no size"),
         (vec!["prune", "--status", "done"], "possible values"),
         (vec!["prune", "--keep-last", "1", "--vacuum"], "--yes"),

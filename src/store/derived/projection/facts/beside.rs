@@ -129,13 +129,15 @@ impl About {
 /// Returns the user in an actor such as `ada (uid 1000)@box annals 0.1.0`, or the name of a server's key. `None` if it
 /// names no user, or no machine: then nothing separates the user from the program.
 fn user_of_actor(actor: &str) -> Option<String> {
+    if let Some((name, _)) = actor.split_once(" (server key)") {
+        return Some(name.to_owned());
+    }
     let (user, rest) = actor.rsplit_once('@')?;
     if rest.is_empty() || rest.starts_with(' ') {
         return None;
     }
-    let name = user.rsplit_once(" (").filter(|(_, aside)| {
-        aside.strip_prefix("uid ").is_some_and(|uid| uid.ends_with(')')) || *aside == "server key)"
-    });
+    let is_uid = |aside: &str| aside.strip_prefix("uid ").is_some_and(|uid| uid.ends_with(')'));
+    let name = user.rsplit_once(" (").filter(|(_, aside)| is_uid(aside));
     Some(name.map_or(user, |(name, _)| name).to_owned())
 }
 

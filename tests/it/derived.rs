@@ -627,9 +627,9 @@ fn every_derived_column_of_the_catalogue_is_restored() {
                 assert_eq!(receipt.conversation.as_deref(), Some("talk"));
                 assert!(!ends || receipt.found.contains("and ends at"), "{what}: {}", receipt.found);
                 let first = store
-                    .append(&conversation("talk"), Expected::Exact(21), &[user_message("new", "x")])
+                    .append(&conversation("talk"), Expected::Exact(24), &[user_message("new", "x")])
                     .unwrap()[0];
-                assert_eq!(first.sequence, Sequence(21), "{what}");
+                assert_eq!(first.sequence, Sequence(24), "{what}");
                 tried += 1;
             }
         }
@@ -671,7 +671,7 @@ fn a_damaged_value_of_the_catalogue_ends_no_list_and_no_export() {
             assert_eq!(page.conversations.len() as u64, count, "{what}");
         }
         let row = expect_ok(&what, store.conversation(&other));
-        assert_eq!((row.event_count, &*row.tags), (21, "{}"), "{what}");
+        assert_eq!((row.event_count, &*row.tags), (24, "{}"), "{what}");
         assert_eq!(expect_ok(&what, store.base_state(&other)).unwrap().version.0, 1, "{what}");
         assert_ne!(expect_ok(&what, store.audit().verify(None, &mut |_| ())).findings, [], "{what}");
         let exporter = Exporter::new(&store, Format::OpenHands);
@@ -698,10 +698,10 @@ fn appends_are_rejected_if_the_catalogue_contradicts_the_log() {
     let before = count(&db);
     db.execute_batch("UPDATE conversation SET event_count = event_count - 1 WHERE id = 'talk'").unwrap();
     // The error is no conflict, because a retry with the expected number would fail too.
-    for expected in [Expected::Any, Expected::Exists, Expected::Exact(20), Expected::Exact(21)] {
+    for expected in [Expected::Any, Expected::Exists, Expected::Exact(23), Expected::Exact(24)] {
         let refused = store.append(&talk, expected, &[user_message("new", "x")]).unwrap_err();
         let Error::CatalogueContradicts(contradiction) = refused else { panic!("{expected:?}: {refused}") };
-        assert_eq!((contradiction.catalogue_count, contradiction.log_count), (20, 21));
+        assert_eq!((contradiction.catalogue_count, contradiction.log_count), (23, 24));
     }
     assert_eq!(count(&db), before);
     store.append(&conversation("other"), Expected::Exact(21), &[user_message("new", "x")]).unwrap();
@@ -843,7 +843,7 @@ fn an_error_of_a_projection_names_the_trigger_that_caused_it() {
             assert!(error.contains(&named), "{table}: {error}");
         }
         // What needs no derived table still answers.
-        assert_eq!(store.conversation(&talk).unwrap().event_count, 28);
+        assert_eq!(store.conversation(&talk).unwrap().event_count, 32);
         scratch.foreign().execute_batch("DROP TRIGGER theirs").unwrap();
         store.catch_up().unwrap();
         assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, []);
@@ -928,7 +928,7 @@ fn a_read_only_file_reports_the_object_it_lacks() {
     let seen = store.audit().verify_projections(&mut |_| ()).unwrap();
     assert!(seen.findings.iter().any(|finding| finding.what.contains("usage_stale")), "{:?}", seen.findings);
     // The log itself can still be read.
-    assert_eq!(store.conversation(&conversation("talk")).unwrap().event_count, 21);
+    assert_eq!(store.conversation(&conversation("talk")).unwrap().event_count, 24);
 }
 
 #[test]
@@ -937,8 +937,8 @@ fn a_read_only_file_that_lags_reports_which_answers_may_lack_the_newest_events()
     template(&scratch);
     let store = Store::open_with(scratch.database(), &quick()).unwrap();
     let reached = store.last_position().unwrap();
-    let head = store.append(&conversation("talk"), Expected::Any, &events(9)).unwrap()[6].position;
-    assert_eq!(head, Position(reached.0 + 7));
+    let head = store.append(&conversation("talk"), Expected::Any, &events(9)).unwrap()[7].position;
+    assert_eq!(head, Position(reached.0 + 8));
     drop(store);
 
     let reader = Store::open_with(scratch.database(), &Options::default().read_only(true)).unwrap();

@@ -678,7 +678,7 @@ fn a_damaged_value_of_the_catalogue_ends_no_list_and_no_export() {
         let to = scratch.path(&column.name);
         for id in &all {
             let report = expect_ok(&what, exporter.export(id, &to, &mut |_| ()));
-            assert_eq!(report.events, 21, "{what}");
+            assert_eq!(report.events, 24, "{what}");
         }
         expect_ok(&what, store.maintenance().rebuild(&[], &mut |_| ()));
         tried += 1;
@@ -704,10 +704,10 @@ fn appends_are_rejected_if_the_catalogue_contradicts_the_log() {
         assert_eq!((contradiction.catalogue_count, contradiction.log_count), (23, 24));
     }
     assert_eq!(count(&db), before);
-    store.append(&conversation("other"), Expected::Exact(21), &[user_message("new", "x")]).unwrap();
+    store.append(&conversation("other"), Expected::Exact(24), &[user_message("new", "x")]).unwrap();
     store.maintenance().remake_catalogue(&talk).unwrap().expect("the catalogue was repaired");
     assert_eq!(store.maintenance().remake_catalogue(&talk).unwrap(), None);
-    store.append(&talk, Expected::Exact(21), &[user_message("new", "x")]).unwrap();
+    store.append(&talk, Expected::Exact(24), &[user_message("new", "x")]).unwrap();
 }
 
 #[test]
@@ -964,7 +964,7 @@ fn a_read_only_file_that_lags_reports_which_answers_may_lack_the_newest_events()
     assert_eq!(count("WITH t AS (SELECT title FROM tasks) SELECT count(*) FROM t").1, behind);
     // Rows that a limit cut off come first: more rows would be there at once.
     assert_eq!(ask("SELECT position FROM transcript", 3).truncated, Some(Truncation::Rows));
-    assert_eq!(reader.transcript(&conversation("talk"), Sequence(0), 100).unwrap().len(), 21);
+    assert_eq!(reader.transcript(&conversation("talk"), Sequence(0), 100).unwrap().len(), 24);
 
     Store::open_with(scratch.database(), &quick()).unwrap().catch_up().unwrap();
     assert_eq!(count(of_transcript), (head.0, None));

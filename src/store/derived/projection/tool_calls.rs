@@ -227,7 +227,7 @@ impl ToolCalls {
             conversation: event.conversation,
             tool_call_id: event.tool_call_id.map(str::to_owned),
             risk: event.members.text("security_risk").map(|risk| copied::text(&risk).into_owned()),
-            network: network(&tool, &event.members, arguments),
+            network: network(&tool, event.members, arguments),
             tool,
             path: path.filter(|path| path.len() <= 4096).map(Into::into),
             answer,

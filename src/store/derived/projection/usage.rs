@@ -225,12 +225,15 @@ pub(super) fn reply_model_of_v0<'a>(members: &Object<'a>) -> Option<Cow<'a, str>
     members.get("tool_call_metadata")?.get("model_response")?.get("model")?.as_text()
 }
 
-/// Writes the usage in another program's record as one row. The import has already subtracted the figures of earlier
-/// records.
+/// Writes the usage in another program's record as one row, unless the rows of this conversation come from its base
+/// state. The import has already subtracted the figures of earlier records.
 fn insert_foreign(db: &Connection, event: &LogEvent<'_>) -> Result<()> {
     let Some((format, usage)) = event.members.get("provenance").and_then(ForeignUsage::of) else {
         return Ok(());
     };
+    if exists(db, FROM_BASE_STATE, event.conversation)? {
+        return Ok(());
+    }
     let entry = Entry {
         usage_id: format.as_str(),
         model: &usage.model,

@@ -74,6 +74,7 @@ pub use own::{
 pub use read::breakdown::{By, Share};
 pub use read::events::{EventPage, EventQuery, EventRef};
 pub use read::facts::ConversationFacts;
+#[cfg(feature = "cli")]
 pub(crate) use read::facts::Fact;
 pub use read::feed::{FeedEvent, FeedPlace, Follower};
 pub use read::heads::{ChainHead, ChainHeads, ChainLink};

@@ -968,7 +968,7 @@ fn a_read_only_file_that_lags_reports_which_answers_may_lack_the_newest_events()
 
     Store::open_with(scratch.database(), &quick()).unwrap().catch_up().unwrap();
     assert_eq!(count(of_transcript), (head.0, None));
-    assert_eq!(reader.transcript(&conversation("talk"), Sequence(0), 100).unwrap().len(), 28);
+    assert_eq!(reader.transcript(&conversation("talk"), Sequence(0), 100).unwrap().len(), 32);
 }
 
 #[test]

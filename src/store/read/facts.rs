@@ -31,6 +31,7 @@ pub struct ConversationFacts {
 /// A column that a list can be narrowed by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fact {
+    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "only hints of the command line name it"))]
     Status,
     Workspace,
     Source,
@@ -102,6 +103,7 @@ impl Store {
 
     /// Returns the values that a column has, with the number of their conversations: those of most conversations first,
     /// at most `limit`.
+    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "only the command line has such hints"))]
     pub(crate) fn values_of(&self, fact: Fact, limit: usize) -> Result<Vec<(String, u64)>> {
         self.catch_up()?;
         let (column, table) = (fact.column(), fact.table());

@@ -29,6 +29,7 @@ const COLUMNS: &str = "c.id, coalesce(c.title, c.first_message), c.status, c.tag
 /// The tags as JSON. Damaged tags match no filter.
 const TAGS: &str = "json_each(CASE WHEN json_valid(c.tags) THEN c.tags ELSE '{}' END)";
 const CHILDREN: &str = "SELECT id FROM conversation WHERE parent = ?1 ORDER BY key";
+#[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "only the command line shortens ids"))]
 const NEIGHBOURS: &str = "SELECT (SELECT max(id) FROM conversation WHERE id < ?1), \
      (SELECT min(id) FROM conversation WHERE id > ?1)";
 const IDS_LIKE: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 6";
@@ -423,6 +424,7 @@ impl Store {
     }
 
     /// Returns the length of the shortest beginning of an id that no other id has, in bytes.
+    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "only the command line shortens ids"))]
     pub(crate) fn unique_beginning(&self, id: &ConversationId) -> Result<usize> {
         let (before, after): (Option<String>, Option<String>) = self.read(|db| {
             db.prepare_cached(NEIGHBOURS)

@@ -76,6 +76,7 @@ impl<'a> Importer<'a> {
 
     /// Makes it follow conversations that are being written: a last line that is not whole waits for its rest, and a new
     /// base state of a conversation that has not gone on here is taken over.
+    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "only the command line follows files"))]
     pub(crate) fn following(mut self) -> Self {
         self.tail = TornTail::Await;
         self

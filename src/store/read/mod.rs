@@ -8,6 +8,7 @@ pub(super) mod events;
 pub(super) mod feed;
 pub(super) mod subscription;
 
+mod beginning;
 pub(super) mod breakdown;
 mod correlated;
 pub(super) mod facts;

@@ -252,7 +252,7 @@ pub(in crate::server) async fn admit(
         Err(failure) => return failure.into_response(),
     };
     let path = request.extensions().get::<MatchedPath>();
-    // Without a route, the answer is that there is none.
+    // An unknown path needs no role: the answer is 404.
     let need = path.map_or(Need::Nothing, |path| roles::need(request.method(), path.as_str()));
     let checked = check(&caller, need, request.method(), request.headers());
     let mut response = match checked {

@@ -1,6 +1,7 @@
 //! The named keys of a server, read again as soon as another process has changed them.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -29,20 +30,36 @@ struct Seen {
     keys: Arc<Vec<ServerKey>>,
 }
 
+impl Seen {
+    /// Keeps keys that were read after the file had this state.
+    fn keep(&mut self, keys: Vec<ServerKey>, version: i64) {
+        if *self.keys != keys {
+            self.keys = Arc::new(keys);
+        }
+        self.version = Some(version);
+    }
+}
+
 impl ServerKeys {
     /// Makes it without reading.
     pub fn new(store: &Store) -> Self {
         Self { store: store.clone(), seen: Mutex::default() }
     }
 
-    /// Returns the keys if the file was not written to since they were read. Blocks for a few microseconds at most.
+    /// Returns the keys, if that needs no wait. Every commit of any connection is a new state of the file, so the few rows
+    /// are read here and not on another thread. Takes some microseconds. `None` if the file cannot be read at once: then
+    /// [`ServerKeys::read`] has the keys or the error.
     ///
     /// # Errors
-    /// Any read error.
+    /// The file cannot be opened.
     pub fn known(&self) -> Result<Option<Arc<Vec<ServerKey>>>> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.version(&mut seen)?;
-        Ok((seen.version == Some(version)).then(|| Arc::clone(&seen.keys)))
+        if seen.version != Some(version) {
+            let Some(Ok(keys)) = seen.watch.as_ref().map(server_key::all) else { return Ok(None) };
+            seen.keep(keys, version);
+        }
+        Ok(Some(Arc::clone(&seen.keys)))
     }
 
     /// Reads the keys. May wait for a reading connection.
@@ -54,17 +71,18 @@ impl ServerKeys {
         let version = self.version(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))?;
         let keys = self.store.read(server_key::all)?;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if *seen.keys != keys {
-            seen.keys = Arc::new(keys);
-        }
-        seen.version = Some(version);
+        seen.keep(keys, version);
         Ok(Arc::clone(&seen.keys))
     }
 
     fn version(&self, seen: &mut Seen) -> Result<i64> {
         let watch = match seen.watch.take() {
             Some(watch) => watch,
-            None => self.store.0.watch.connect().doing(DOING)?,
+            None => {
+                let watch = self.store.0.watch.connect().doing(DOING)?;
+                watch.busy_timeout(Duration::ZERO).doing(DOING)?;
+                watch
+            }
         };
         let version = data_version(&watch).doing(DOING)?;
         seen.watch = Some(watch);

@@ -85,9 +85,12 @@ impl Arguments {
     /// Returns a time.
     pub(super) fn time(&self, name: &str) -> Result<Option<Timestamp>, Trouble> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        let time = Timestamp::parse_typed(text.trim());
-        let refused =
-            || Trouble::said(format!("{name}: {text:?} is no time; write 2026-01-31 or 2026-01-31T12:00:00"));
+        let time = Timestamp::parse_relative(text, Timestamp::now());
+        let refused = || {
+            Trouble::said(format!(
+                "{name}: {text:?} is no time; write 2026-01-31, 2026-01-31T12:00:00, 7d or yesterday"
+            ))
+        };
         time.map(Some).ok_or_else(refused)
     }
 

@@ -411,7 +411,7 @@ async fn errors_are_answers_with_a_way_out() {
         ("read_conversation", json!({"conversation": "task-1", "max_tokens": 3}), "from 500 to 8000"),
         ("get_event", json!({"conversation": "task-1", "event": "zzz"}), "by their sequences"),
         ("search_conversations", json!({"query": "-why"}), "Give at least one word"),
-        ("search_conversations", json!({"query": "why", "since": "yesterday"}), "2026-01-31T12:00:00"),
+        ("search_conversations", json!({"query": "why", "since": "soon"}), "2026-01-31T12:00:00"),
         ("run_report", json!({"name": "comands"}), "did you mean commands?"),
         ("run_report", json!({"name": "commands", "parameters": {"colour": "red"}}), "it has conversation"),
         ("describe_views", json!({"views": ["nothing"]}), "it may have conversations"),

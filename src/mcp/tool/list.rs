@@ -10,7 +10,7 @@ use crate::mcp::cursor::short;
 use crate::mcp::mask::Mask;
 use crate::mcp::page::{in_line, name};
 use crate::mcp::trouble::Trouble;
-use crate::mcp::workspace::{self, Wanted};
+use crate::mcp::workspace;
 use crate::store::{Conversation, ConversationFilter, Order};
 use crate::visualizer::one_line;
 
@@ -34,15 +34,9 @@ const LIMIT: u64 = 20;
 /// The number of conversations that are read at once.
 const STEP: usize = 200;
 
-/// The most conversations that one call looks at. A cursor goes on behind them.
-const LOOKED_AT_MAX: usize = 2_000;
-
-/// The source of conversations that are no copies of another program's log.
-const OWN: &str = "openhands";
-
 fn sources() -> Vec<&'static str> {
     let formats = ForeignFormat::ALL.iter().map(|format| format.as_str());
-    [OWN, "openhands-v0"].into_iter().chain(formats).collect()
+    ["annals", "openhands", "openhands-v0"].into_iter().chain(formats).collect()
 }
 
 fn properties() -> Value {
@@ -50,7 +44,7 @@ fn properties() -> Value {
         "workspace": workspace_schema(),
         "source": {
             "type": "string", "enum": sources(),
-            "description": "Only conversations of this program; openhands for those of OpenHands and of Annals' own agents.",
+            "description": "Only conversations that this program wrote; annals for those that ran here.",
         },
         "title": {"type": "string", "description": "Only conversations with this text in the title or first message."},
         "status": {
@@ -68,7 +62,6 @@ fn properties() -> Value {
 
 fn answer(call: &Call<'_>) -> std::result::Result<String, Trouble> {
     let limit = call.arguments.number("limit", 1, LIMIT_MAX)?.unwrap_or(LIMIT) as usize;
-    let workspace = Wanted::read(call.recall, call.arguments.text("workspace")?)?;
     let source = call.arguments.words("source", &sources())?.into_iter().next();
     let until = call.arguments.time("until")?;
     let place = call.place::<2>()?;
@@ -79,28 +72,24 @@ fn answer(call: &Call<'_>) -> std::result::Result<String, Trouble> {
         title: call.arguments.text("title")?.map(str::to_owned),
         updated_from: call.arguments.time("since")?,
         updated_before: [until, from].into_iter().flatten().min(),
+        workspace: workspace::wanted(call.recall, call.arguments.text("workspace")?)?,
+        source,
         ..ConversationFilter::default()
     };
     let mut walk = Walk { call, filter, place };
     let mut page = call.page("Conversations, the most recently updated first:")?;
-    let (mut shown, mut looked_at, mut after, mut last) = (0, 0, None, None);
+    let (mut shown, mut after, mut last) = (0, None, None);
     loop {
         let step = walk.step(after.as_ref())?;
         for conversation in step.conversations {
-            if looked_at == LOOKED_AT_MAX || shown == limit {
+            if shown == limit {
                 return Ok(end(call, page, shown, last.as_ref()));
             }
-            looked_at += 1;
             let before = last.replace(place_of(&conversation));
-            if !is_of(&conversation, source.as_deref()) {
-                continue;
-            }
-            let folder = workspace::of(&call.store, &conversation)?;
-            if workspace.as_ref().is_some_and(|wanted| !wanted.has(folder.as_deref())) {
-                continue;
-            }
+            let facts = call.store.facts(&conversation.id)?;
             let mask = call.mask(&conversation.id)?;
-            let item = head(&conversation, folder.as_deref(), &mask) + &rest(&conversation, &mask);
+            let item = head(&conversation, facts.workspace.as_deref(), &mask)
+                + &rest(&conversation, facts.source.as_deref(), &mask);
             if !page.push(&item) {
                 return Ok(end(call, page, shown, before.or(place).as_ref()));
             }
@@ -124,10 +113,6 @@ fn end(call: &Call<'_>, page: crate::mcp::page::Page, shown: usize, place: Optio
 
 fn place_of(conversation: &Conversation) -> [u64; 2] {
     [conversation.updated_at.0.cast_unsigned(), short(conversation.id.as_str())]
-}
-
-fn is_of(conversation: &Conversation, source: Option<&str>) -> bool {
-    source.is_none_or(|source| conversation.foreign_format.as_deref().unwrap_or(OWN) == source)
 }
 
 /// The conversations that match, in steps.
@@ -171,8 +156,8 @@ pub(super) fn head(conversation: &Conversation, folder: Option<&str>, mask: &Mas
 }
 
 /// Returns the further lines of the list.
-fn rest(conversation: &Conversation, mask: &Mask) -> String {
-    let source = conversation.foreign_format.as_deref().unwrap_or(OWN);
+fn rest(conversation: &Conversation, source: Option<&str>, mask: &Mask) -> String {
+    let source = source.unwrap_or("unknown");
     let mut rest = format!("source {}, begun {}\n", name(source, 30), minutes(conversation.created_at));
     if let Some(parent) = &conversation.parent {
         rest.push_str(&format!("sub-agent of {}\n", name(parent, 200)));

@@ -7,7 +7,6 @@ use crate::event::kind;
 use crate::ids::Sequence;
 use crate::mcp::page::{name, shown};
 use crate::mcp::trouble::Trouble;
-use crate::mcp::workspace;
 use crate::store::TranscriptLine;
 
 pub(in crate::mcp) const TOOL: Tool = Tool {
@@ -78,7 +77,7 @@ fn answer(call: &Call<'_>) -> Result<String, Trouble> {
     let part = part(call, &id)?;
     let conversation = call.store.conversation(&id)?;
     let mask = call.mask(&id)?;
-    let folder = workspace::of(&call.store, &conversation)?;
+    let folder = call.store.facts(&conversation.id)?.workspace;
     let mut page = call.page(super::list::head(&conversation, folder.as_deref(), &mask).trim_end())?;
     let [mut next, mut offset] = match call.place()? {
         Some([sequence, offset]) => [sequence, offset],

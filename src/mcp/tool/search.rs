@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::{Call, Tool, conversation_schema, workspace_schema};
 use crate::error::{Error, Result};
-use crate::ids::{ConversationId, Position, Timestamp};
+use crate::ids::{ConversationId, Position};
 use crate::mcp::mask::Mask;
 use crate::mcp::page::{in_line, name};
 use crate::mcp::trouble::Trouble;
-use crate::mcp::workspace::{self, Wanted};
+use crate::mcp::workspace;
 use crate::store::{Conversation, Hit, SearchFilter};
 use crate::visualizer::one_line;
 
@@ -70,13 +70,6 @@ fn properties() -> Value {
     })
 }
 
-/// The conditions that the search itself does not know.
-struct Conditions {
-    workspace: Option<Wanted>,
-    since: Option<Timestamp>,
-    until: Option<Timestamp>,
-}
-
 /// The hits of a conversation.
 struct Group {
     conversation: Conversation,
@@ -88,11 +81,6 @@ struct Group {
 fn answer(call: &Call<'_>) -> std::result::Result<String, Trouble> {
     let query = call.arguments.required("query")?;
     let limit = call.arguments.number("limit", 1, CONVERSATIONS_MAX)?.unwrap_or(CONVERSATIONS) as usize;
-    let conditions = Conditions {
-        workspace: Wanted::read(call.recall, call.arguments.text("workspace")?)?,
-        since: call.arguments.time("since")?,
-        until: call.arguments.time("until")?,
-    };
     let filter = SearchFilter {
         conversation: match call.arguments.text("conversation")? {
             Some(_) => Some(call.conversation()?),
@@ -100,6 +88,9 @@ fn answer(call: &Call<'_>) -> std::result::Result<String, Trouble> {
         },
         kinds: call.arguments.texts("kinds")?,
         tool: call.arguments.text("tool")?.map(str::to_owned),
+        since: call.arguments.time("since")?,
+        until: call.arguments.time("until")?,
+        workspace: workspace::wanted(call.recall, call.arguments.text("workspace")?)?,
         ..SearchFilter::default()
     };
     // Later pages look at the same part of the log as the first one.
@@ -107,7 +98,7 @@ fn answer(call: &Call<'_>) -> std::result::Result<String, Trouble> {
         Some(places) => places,
         None => [call.store.last_position()?.0 + 1; 2],
     };
-    let search = Search { call, query, filter, conditions, end, from };
+    let search = Search { call, query, filter, end, from };
     let (groups, rest) = search.groups(limit)?;
     let mut page = call.page(&format!("Search for {}:", in_line(query, 200)))?;
     let count = groups.len();
@@ -137,7 +128,6 @@ struct Search<'a> {
     call: &'a Call<'a>,
     query: &'a str,
     filter: SearchFilter,
-    conditions: Conditions,
     /// Only hits before this position.
     end: u64,
     /// This page begins with hits before this position.
@@ -173,7 +163,7 @@ impl Search<'_> {
                 let here = hit.position.0 + 1;
                 before = hit.position.0;
                 seen += 1;
-                if passed.contains(&hit.conversation) || !self.conditions.has(&hit) {
+                if passed.contains(&hit.conversation) {
                     continue;
                 }
                 if let Some(place) = places.get(&hit.conversation) {
@@ -201,42 +191,20 @@ impl Search<'_> {
         }
     }
 
-    /// Begins the group of a hit. `None` if the conversation does not fit, was deleted, or is on an earlier page.
+    /// Begins the group of a hit. `None` if the conversation was deleted, or is on an earlier page.
     fn begin(&self, hit: &Hit) -> Result<Option<Group>> {
         let Some(conversation) = self.call.store.find(&hit.conversation)? else { return Ok(None) };
-        let folder = workspace::of(&self.call.store, &conversation)?;
-        let fits = self.conditions.workspace.as_ref().is_none_or(|wanted| wanted.has(folder.as_deref()));
-        if !fits || self.is_on_an_earlier_page(&hit.conversation)? {
+        if self.is_on_an_earlier_page(&hit.conversation)? {
             return Ok(None);
         }
+        let folder = self.call.store.facts(&hit.conversation)?.workspace;
         Ok(Some(Group { conversation, folder, hits: Vec::new(), count: 0 }))
     }
 
+    /// Returns whether the newest hit of a conversation stands before this page.
     fn is_on_an_earlier_page(&self, conversation: &ConversationId) -> Result<bool> {
-        let mut before = self.end;
-        while self.from < before {
-            let hits = self.hits(before, Some(conversation), STEP)?;
-            let mut earlier = hits.iter().take_while(|hit| hit.position.0 >= self.from);
-            if earlier.any(|hit| self.conditions.has(hit)) {
-                return Ok(true);
-            }
-            match hits.last() {
-                Some(last) if hits.len() == STEP => before = last.position.0,
-                _ => return Ok(false),
-            }
-        }
-        Ok(false)
-    }
-}
-
-impl Conditions {
-    /// Returns whether a hit is of the wanted time. An event without a time is not.
-    fn has(&self, hit: &Hit) -> bool {
-        if self.since.is_none() && self.until.is_none() {
-            return true;
-        }
-        let Some(time) = hit.timestamp.as_deref().and_then(Timestamp::parse) else { return false };
-        self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time < until)
+        let newest = self.hits(self.end, Some(conversation), 1)?;
+        Ok(newest.first().is_some_and(|hit| hit.position.0 >= self.from))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -24,8 +24,12 @@ use crate::transfer::{
 };
 use crate::untrusted;
 
-/// The time between two looks at the files.
+/// The time between two looks at the files. Longer if there are many files, see [`REST`].
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The wait is at least so many times as long as the search for changed files took, so that many files do not keep a
+/// processor busy.
+const REST: u32 = 20;
 
 /// The time between two looks at whether the program shall end.
 const STEP: Duration = Duration::from_millis(50);
@@ -57,17 +61,19 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], out
         format: command.format,
         output,
         totals: Totals::default(),
+        looked: Duration::ZERO,
     };
     let mut roots: Vec<Root> = paths.iter().map(|path| Root::new(path)).collect();
     let mut is_first = true;
     let ended = loop {
+        watch.looked = Duration::ZERO;
         if let Err(error) = roots.iter_mut().try_for_each(|root| watch.follow(root, &is_ended)) {
             break Err(error);
         }
         if std::mem::take(&mut is_first) {
             watch.tell_watching(place, &roots)?;
         }
-        if is_ended.load(Ordering::Relaxed) || !wait(&is_ended) {
+        if is_ended.load(Ordering::Relaxed) || !wait(&is_ended, INTERVAL.max(watch.looked * REST)) {
             break Ok(());
         }
     };
@@ -77,9 +83,9 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], out
 }
 
 /// Waits until the next look. Returns false if the program shall end.
-fn wait(is_ended: &AtomicBool) -> bool {
+fn wait(is_ended: &AtomicBool, interval: Duration) -> bool {
     let mut waited = Duration::ZERO;
-    while waited < INTERVAL {
+    while waited < interval {
         if is_ended.load(Ordering::Relaxed) {
             return false;
         }
@@ -133,6 +139,8 @@ struct Watch<'a> {
     format: Option<SourceFormat>,
     output: &'a Output,
     totals: Totals,
+    /// How long the search for changed files took, at all paths.
+    looked: Duration,
 }
 
 impl Watch<'_> {
@@ -141,7 +149,9 @@ impl Watch<'_> {
     /// # Errors
     /// Errors of the store that another try does not mend, and errors of the output.
     fn follow(&mut self, root: &mut Root, is_ended: &AtomicBool) -> Result<()> {
+        let begun = Instant::now();
         let now = Stamps::of(&root.path);
+        self.looked += begun.elapsed();
         let changed = now.changed_since(&root.stamps);
         if changed.is_empty() && root.found.is_some() {
             return Ok(());

@@ -104,6 +104,10 @@ const SHELLS: &[&str] = &[
     "container.exec",
 ];
 
+/// The members that have the command, in the order of the view `commands`.
+const COMMANDS: &[(&str, &str)] =
+    &[("action", "command"), ("args", "command"), ("raw_input", "command"), ("action", "cmd")];
+
 #[derive(Default)]
 struct ToolCalls {
     /// The calls of this step, in order. They are written at its end, with their answers so far.
@@ -319,10 +323,7 @@ fn tool(event: &LogEvent<'_>) -> String {
 /// Returns what of a call reaches the network: programs of a shell's command, or the tool, if it opens an address.
 fn network(tool: &str, members: &Object<'_>, arguments: Option<Raw<'_>>) -> Option<String> {
     if SHELLS.contains(&tool) {
-        // The same members, in the same order, as in the view `commands`.
-        let places =
-            [("action", "command"), ("args", "command"), ("raw_input", "command"), ("action", "cmd")];
-        let command = places.into_iter().find_map(|(of, name)| {
+        let command = COMMANDS.iter().find_map(|(of, name)| {
             let value = members.get(of)?.get(name)?;
             (!value.is_null()).then_some(value)
         })?;
@@ -354,4 +355,22 @@ fn acp_answer(event: &LogEvent<'_>) -> Option<Answer> {
         _ => return None,
     };
     Some(Answer { outcome, position: event.position, exit_code: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::derived::migration;
+
+    #[test]
+    fn shell_commands_are_those_of_the_view() {
+        let db = migration::open_fresh().unwrap();
+        let sql = "SELECT sql FROM sqlite_schema WHERE name = 'commands'";
+        let view: String = db.query_row(sql, [], |row| row.get(0)).unwrap();
+        let tools = view.rsplit_once("WHERE t.tool IN (").unwrap().1;
+        assert_eq!(tools.split('\'').skip(1).step_by(2).collect::<Vec<_>>(), SHELLS);
+        let coalesced = view.split(" AS command").next().unwrap().rsplit("coalesce(").next().unwrap();
+        let paths: Vec<String> = COMMANDS.iter().map(|(of, name)| format!("$.{of}.{name}")).collect();
+        assert_eq!(coalesced.split('\'').skip(1).step_by(2).collect::<Vec<_>>(), paths);
+    }
 }

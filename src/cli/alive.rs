@@ -1,6 +1,6 @@
 //! How a status is shown that is only the last one known: of a conversation that was imported while it ran.
 
-use super::print::{age, one_line};
+use super::print::{ago, one_line};
 use crate::ids::Timestamp;
 use crate::store::{Conversation, Store};
 
@@ -21,11 +21,12 @@ fn is_run(_: &Store, _: &Conversation) -> bool {
     false
 }
 
-/// Returns the status in words: `running`, or `was running, 11 d ago` if it is only the last one known.
+/// Returns the status in words: `running`, or `was running, 11 d ago` if it is only the last one known; after four weeks
+/// with the date.
 pub(super) fn status(store: &Store, row: &Conversation) -> String {
     let status = one_line(&row.status, 60);
     if is_last_known(store, row) {
-        format!("was {status}, {} ago", age(Timestamp::now().0 - row.updated_at.0))
+        format!("was {status}, {}", ago(row.updated_at, Timestamp::now()))
     } else {
         status
     }

@@ -130,7 +130,7 @@ fn is_paged(given: &clap::ArgMatches) -> bool {
     given.subcommand_name().is_some_and(pager::is_paged)
 }
 
-/// Returns whether long output of the command goes through a pager: there is none for this system.
+/// Returns whether long output of the command goes through a pager. Pagers are for Unix only.
 #[cfg(not(unix))]
 fn is_paged(_given: &clap::ArgMatches) -> bool {
     false

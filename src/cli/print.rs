@@ -302,18 +302,6 @@ pub(super) fn span(microseconds: i64) -> String {
     }
 }
 
-/// Formats the age of something in its largest unit.
-pub(super) fn age(microseconds: i64) -> String {
-    let seconds = microseconds.max(0) / 1_000_000;
-    match seconds {
-        s if s < 60 => format!("{s} s"),
-        s if s < 3600 => format!("{} min", s / 60),
-        s if s < 86_400 => format!("{} h", s / 3600),
-        s if s < 730 * 86_400 => format!("{} d", s / 86_400),
-        s => format!("{} y", s / (365 * 86_400)),
-    }
-}
-
 /// Returns `text` without anything that controls a terminal, except line breaks and tabs.
 pub(super) fn harmless(text: &str) -> String {
     crate::visualizer::harmless(text).into_owned()

@@ -17,7 +17,7 @@ pub enum Point {
 
 impl Point {
     /// Reads a point that a user has typed. This is a sequence (`17`, at most nine digits), a time
-    /// (`2026-01-31T12:00:00`, or only the date), or an event's id or the beginning of one. A time is compared with the
+    /// (`2026-01-31T12:00:00`, or only the date), an event's id or the beginning of one, or an age or a word (`7d`, `yesterday`). A time is compared with the
     /// events' own timestamps; without a zone, it is read as they are.
     ///
     /// A time means the point right after the last event up to that time.
@@ -36,8 +36,14 @@ impl Point {
         if let Some(time) = Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}T00:00:00"))) {
             return Ok(store.sequence_at(conversation, time)?.map_or(Self::Start, Self::Behind));
         }
-        let id = store.resolve_event(conversation, text)?;
-        Ok(Self::Behind(store.event(conversation, &id)?.sequence))
+        let found = store.resolve_event(conversation, text);
+        // Ids come first: `7d` may be the beginning of one.
+        if matches!(found, Err(Error::UnknownEvent { .. }))
+            && let Some(time) = Timestamp::parse_relative(text, Timestamp::now())
+        {
+            return Ok(store.sequence_at(conversation, time)?.map_or(Self::Start, Self::Behind));
+        }
+        Ok(Self::Behind(store.event(conversation, &found?)?.sequence))
     }
 
     /// Returns how many of `events` come before the point.

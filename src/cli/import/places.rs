@@ -204,7 +204,7 @@ mod tests {
             ]
         );
         assert_eq!(paths(&[("OPENHANDS_CONVERSATIONS_DIR", "/talks")])[0], "/talks");
-        // An empty variable is none, and without a home there are only the places that are named.
+        // An empty variable counts as not set. Without a home, only the named places are left.
         assert_eq!(paths(&[("CODEX_HOME", "")]), all);
         assert_eq!(
             paths(&[("HOME", ""), ("CODEX_HOME", "/cx")])[1..],

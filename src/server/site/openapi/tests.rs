@@ -52,7 +52,7 @@ async fn all_served() -> BTreeSet<(String, String)> {
     served
 }
 
-/// Returns the methods and paths of the router that are operations. Sockets are none; the document describes them in
+/// Returns the methods and paths of the router that are operations. Sockets are left out: the document describes them in
 /// words.
 async fn served() -> BTreeSet<(String, String)> {
     let mut served = all_served().await;

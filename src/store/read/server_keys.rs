@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::feed::data_version;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::store::engine::WhileDoing as _;
 use crate::store::table::server_key::{self, ServerKey};
@@ -31,12 +31,12 @@ struct Seen {
 }
 
 impl Seen {
-    /// Keeps keys that were read after the file had this state.
-    fn keep(&mut self, keys: Vec<ServerKey>, version: i64) {
+    /// Keeps keys that were read after the file had this state; `None` if its number is unknown.
+    fn keep(&mut self, keys: Vec<ServerKey>, version: Option<i64>) {
         if *self.keys != keys {
             self.keys = Arc::new(keys);
         }
-        self.version = Some(version);
+        self.version = version;
     }
 }
 
@@ -54,10 +54,10 @@ impl ServerKeys {
     /// The file cannot be opened.
     pub fn known(&self) -> Result<Option<Arc<Vec<ServerKey>>>> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let version = self.version(&mut seen)?;
+        let Some(version) = self.version(&mut seen)? else { return Ok(None) };
         if seen.version != Some(version) {
             let Some(Ok(keys)) = seen.watch.as_ref().map(server_key::all) else { return Ok(None) };
-            seen.keep(keys, version);
+            seen.keep(keys, Some(version));
         }
         Ok(Some(Arc::clone(&seen.keys)))
     }
@@ -75,7 +75,16 @@ impl ServerKeys {
         Ok(Arc::clone(&seen.keys))
     }
 
-    fn version(&self, seen: &mut Seen) -> Result<i64> {
+    /// Returns the number of the file's state. `None` if another connection has locked the file: one in memory is locked
+    /// by every commit.
+    fn version(&self, seen: &mut Seen) -> Result<Option<i64>> {
+        match self.watched_version(seen) {
+            Err(Error::Busy { .. }) => Ok(None),
+            version => version.map(Some),
+        }
+    }
+
+    fn watched_version(&self, seen: &mut Seen) -> Result<i64> {
         let watch = match seen.watch.take() {
             Some(watch) => watch,
             None => {
@@ -84,8 +93,37 @@ impl ServerKeys {
                 watch
             }
         };
-        let version = data_version(&watch).doing(DOING)?;
-        seen.watch = Some(watch);
-        Ok(version)
+        data_version(seen.watch.insert(watch)).doing(DOING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Options;
+
+    #[test]
+    fn a_file_that_another_connection_has_locked_is_read_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let in_file = Store::open_with(dir.path().join("a.db"), &Options::default()).unwrap();
+        for (store, commits_lock) in
+            [(in_file, false), (Store::in_memory(&Options::default()).unwrap(), true)]
+        {
+            let other = store.0.watch.connect().unwrap();
+            for warm in [false, true] {
+                let keys = ServerKeys::new(&store);
+                if warm {
+                    assert_eq!(*keys.known().unwrap().expect("the file is not locked"), []);
+                }
+                other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+                assert_eq!(keys.known().unwrap().is_none(), commits_lock, "warm: {warm}");
+                std::thread::scope(|scope| {
+                    let reading = scope.spawn(|| keys.read());
+                    other.execute_batch("COMMIT").unwrap();
+                    assert_eq!(*reading.join().unwrap().unwrap(), []);
+                });
+                assert!(keys.known().unwrap().is_some());
+            }
+        }
     }
 }

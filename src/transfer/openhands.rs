@@ -118,9 +118,12 @@ impl Incoming for Conversation<'_> {
         let Some(origin) = store.origin(id)? else {
             return Ok(store.unfinished_source(id)?.is_some_and(|source| source == self.source.place()));
         };
+        let named = self.named();
         let is_its_id = self.declared().as_ref() == Some(id)
-            || self.named().as_ref() == Some(id)
-            || id.as_str().starts_with(&format!("{}~", self.source.name()));
+            || named.as_ref() == Some(id)
+            || id.as_str().starts_with(&format!("{}~", self.source.name()))
+            // A name that is no id: the id was made up, and the place alone shows that it is this folder.
+            || (named.is_none() && origin.source == self.source.place());
         if !is_its_id || origin.folder != self.source.folder {
             return Ok(false);
         }

@@ -1,6 +1,6 @@
 //! Imports and exports: a folder is exported byte for byte as it was imported. Damage is reported, and nothing is lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use annals::store::Problem;
@@ -487,6 +487,31 @@ fn a_second_import_changes_nothing() {
         }
     }
     assert!(tables.map(dump) == before);
+}
+
+#[test]
+fn a_folder_whose_name_is_no_id_is_found_again() {
+    let scratch = Scratch::new();
+    let talk = tree(&[(&file(0, 1), &text(&id(1)))]);
+    let declaring = tree(&[("base_state.json", r#"{"id":"talk"}"#), (&file(0, 1), &text(&id(1)))]);
+    for (folder, tree) in [
+        ("in/a/\n7d1a", &talk),
+        ("in/b/\n7d1a", &talk),
+        ("in/a/other", &declaring),
+        ("in/c/\u{1}talk", &declaring),
+        ("in/d/\u{1}talk", &declaring),
+    ] {
+        folder::write(&scratch.path(folder), tree);
+    }
+    let store = Store::in_memory(&without_projector()).unwrap();
+    let ids = |reports: Vec<ImportReport>| {
+        reports.into_iter().map(|report| (report.path, report.id)).collect::<BTreeMap<_, _>>()
+    };
+    let first = ids(import(&store, &scratch.path("in")));
+    assert_eq!(first.values().collect::<BTreeSet<_>>().len(), 5, "{first:?}");
+    let events = store.last_position().unwrap();
+    assert_eq!(ids(import(&store, &scratch.path("in"))), first);
+    assert_eq!(store.last_position().unwrap(), events);
 }
 
 #[test]

@@ -85,6 +85,7 @@ pub mod event;
 mod git;
 #[cfg(feature = "agent")]
 pub mod hook;
+mod hunks;
 mod ids;
 mod json;
 #[cfg(feature = "agent")]

@@ -18,6 +18,7 @@ const ROOMS: Rooms = &[
     ("json", &[]),
     ("price", &["json"]),
     ("chain", &[]),
+    ("hunks", &[]),
     ("untrusted", &[]),
     ("ids", &[]),
     ("event", &["json", "chain", "ids"]),
@@ -26,7 +27,7 @@ const ROOMS: Rooms = &[
     ("view", &["ids", "event", "tree"]),
     ("message", &["ids", "event", "tree"]),
     ("stuck", &["json", "ids", "event", "tree"]),
-    ("visualizer", &["json", "ids", "event", "tree", "state"]),
+    ("visualizer", &["json", "hunks", "ids", "event", "tree", "state"]),
     ("redact", &["json", "event"]),
     ("error", &["chain", "ids", "event", "tree", "state", "message", "redact"]),
     ("store", &["json", "price", "chain", "untrusted", "ids", "event", "tree", "state", "redact", "error"]),
@@ -37,7 +38,10 @@ const ROOMS: Rooms = &[
     ),
     (
         "replay",
-        &["json", "chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"],
+        &[
+            "json", "chain", "hunks", "ids", "event", "tree", "state", "view", "message", "stuck", "error",
+            "store",
+        ],
     ),
     ("audit", &["chain", "ids", "redact", "error", "store"]),
     ("doctor", &["untrusted", "ids", "event", "tree", "state", "error", "store", "transfer"]),

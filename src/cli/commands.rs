@@ -55,6 +55,7 @@ commands! {
     Convert(messages::Convert) => messages::convert,
     Branches(branches::Arguments) => branches::run,
     Diff(diff::Arguments) => diff::run,
+    Edits(edits::Arguments) => edits::run,
     Replay(replay::Arguments) => replay::run,
     Stats(stats::Arguments) => stats::run,
     Verify(verify::Arguments) => verify::run,

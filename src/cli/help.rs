@@ -19,7 +19,18 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Look at conversations", &["list", "show", "search", "stats", "tail", "open"]),
     (
         "Read one: transcript is for people, events for programs",
-        &["transcript", "events", "view", "messages", "replay", "state", "branches", "diff", "convert"],
+        &[
+            "transcript",
+            "events",
+            "view",
+            "messages",
+            "replay",
+            "state",
+            "branches",
+            "diff",
+            "edits",
+            "convert",
+        ],
     ),
     ("Ask questions", &["report", "query"]),
     (

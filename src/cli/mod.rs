@@ -21,6 +21,7 @@ mod config;
 mod delete;
 mod diff;
 mod doctor;
+mod edits;
 mod erase;
 mod events;
 mod export;

@@ -12,6 +12,7 @@ const PAGED: &[&str] = &[
     "admin-log",
     "branches",
     "diff",
+    "edits",
     "events",
     "list",
     "messages",

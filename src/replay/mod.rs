@@ -6,6 +6,7 @@
 
 pub(crate) mod at;
 pub(crate) mod diff;
+pub(crate) mod edits;
 #[cfg(any(feature = "cli", feature = "server"))]
 pub(crate) mod json;
 pub(crate) mod recording;
@@ -13,6 +14,7 @@ pub(crate) mod state;
 
 pub use at::Point;
 pub use diff::{Difference, FieldDifference, Mark};
+pub use edits::{Change, Edit, Edits, FileEdits, Part, Side};
 pub use recording::{Follows, Recording, Step};
 pub use state::MomentState;
 

@@ -23,7 +23,6 @@
 //! ```
 
 mod action;
-mod diff;
 mod files;
 mod harmless;
 mod layout;

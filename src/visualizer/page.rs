@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use super::Options;
-use super::diff::{self, Change};
 use super::harmless::harmless;
 use super::layout::{cut, expand_tabs, wrap};
 use super::style::{Colour, Line, Style};
 use crate::event::Content;
+use crate::hunks::{self, Change};
 use crate::json::Raw;
 
 /// The most rows of one line if texts are folded.
@@ -183,7 +183,7 @@ impl Page {
     /// Adds the changes from `old` to `new`, with line numbers.
     pub(super) fn diff(&mut self, old: &str, new: &str, context: usize) {
         let mut script = Vec::new();
-        for hunk in diff::hunks(old, new, context) {
+        for hunk in hunks::hunks(old, new, context) {
             let (old_start, old_lines) = (hunk.old_start, hunk.old_lines);
             let (new_start, new_lines) = (hunk.new_start, hunk.new_lines);
             script.push(format!("@@ -{old_start},{old_lines} +{new_start},{new_lines} @@"));

@@ -52,6 +52,7 @@ mod derived;
 mod derived_crash;
 mod doctor;
 mod drawing;
+mod edits;
 mod evaluation;
 mod events;
 #[cfg(all(feature = "agent", unix))]

@@ -1,4 +1,4 @@
-//! The changes between two texts, line by line.
+//! The lines that differ between two texts.
 //!
 //! The result is the shortest script of removed and added lines (Myers, "An O(ND) Difference Algorithm and Its
 //! Variations", 1986), in hunks with some lines around them. If texts differ in more than [`CHANGES_MAX`] lines,
@@ -13,7 +13,7 @@ const CHANGES_MAX: usize = 1000;
 
 /// What happens to a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     /// It stays.
     Keep,
     /// It is removed.
@@ -24,7 +24,7 @@ pub(super) enum Change {
 
 /// Changes that are near each other, with the lines around them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hunk<'a> {
+pub(crate) struct Hunk<'a> {
     /// Its first line in the old text, 1-based. If it has no lines there, the line before it.
     pub old_start: usize,
     /// The number of its lines in the old text.
@@ -37,10 +37,16 @@ pub(super) struct Hunk<'a> {
     pub lines: Vec<(Change, &'a str)>,
 }
 
-/// Returns the hunks that lead from `old` to `new`, each with up to `context` unchanged lines before and after.
-pub(super) fn hunks<'a>(old: &'a str, new: &'a str, context: usize) -> Vec<Hunk<'a>> {
+/// Returns the hunks that lead from `old` to `new`, each with up to `context` unchanged lines before and after. The ends of
+/// lines are left out.
+pub(crate) fn hunks<'a>(old: &'a str, new: &'a str, context: usize) -> Vec<Hunk<'a>> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    let script = script(&old, &new);
+    hunks_of(&old, &new, context)
+}
+
+/// Does the same as [`hunks`] for lines that the caller has parted.
+pub(crate) fn hunks_of<'a>(old: &[&'a str], new: &[&'a str], context: usize) -> Vec<Hunk<'a>> {
+    let script = script(old, new);
     let changed: Vec<usize> = script
         .iter()
         .enumerate()

@@ -95,6 +95,8 @@ mod mcp_server;
 mod merge;
 mod messages;
 mod moved;
+#[cfg(all(feature = "cli", feature = "server"))]
+mod numbers;
 mod old;
 mod open;
 mod own_events;

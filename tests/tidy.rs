@@ -43,7 +43,7 @@ const ROOMS: Rooms = &[
             "store",
         ],
     ),
-    ("audit", &["chain", "ids", "redact", "error", "store"]),
+    ("audit", &["json", "chain", "ids", "event", "redact", "error", "store", "replay"]),
     ("doctor", &["untrusted", "ids", "event", "tree", "state", "error", "store", "transfer"]),
     ("program", &[]),
     ("secret", &["json"]),
@@ -207,7 +207,7 @@ const CRATES: &[(&[&str], &[&str])] = &[
     (&["getrandom"], &["src/audit/proof/key.rs", "src/cli/server_keys.rs"]),
     (&["parquet"], &["src/transfer/columns.rs"]),
     (&["tracing"], &["src/store/engine/trace.rs"]),
-    (&["base64"], &["src/event/foreign.rs", "src/llm/", "src/mcp/cursor.rs", "src/tool/"]),
+    (&["base64"], &["src/audit/seen/", "src/event/foreign.rs", "src/llm/", "src/mcp/cursor.rs", "src/tool/"]),
     (&["rmp"], &["src/transfer/foreign/msgpack.rs"]),
     (&["rawzip"], &["src/server/workspace/zip.rs"]),
     (

@@ -56,6 +56,7 @@ commands! {
     Branches(branches::Arguments) => branches::run,
     Diff(diff::Arguments) => diff::run,
     Edits(edits::Arguments) => edits::run,
+    Seen(seen::Arguments) => seen::run,
     Replay(replay::Arguments) => replay::run,
     Stats(stats::Arguments) => stats::run,
     Verify(verify::Arguments) => verify::run,

@@ -32,7 +32,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "convert",
         ],
     ),
-    ("Ask questions", &["report", "query"]),
+    ("Ask questions", &["report", "query", "seen"]),
     (
         "Keep and prove",
         &[

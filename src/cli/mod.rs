@@ -53,6 +53,7 @@ mod restore;
 mod run;
 mod scan_secrets;
 mod search;
+mod seen;
 mod select;
 #[cfg(feature = "server")]
 mod serve;

@@ -19,6 +19,7 @@ const PAGED: &[&str] = &[
     "query",
     "report",
     "search",
+    "seen",
     "show",
     "state",
     "stats",

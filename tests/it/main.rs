@@ -126,6 +126,7 @@ mod restore;
 mod retry;
 mod search;
 mod secrets;
+mod seen;
 #[cfg(feature = "server")]
 mod server;
 #[cfg(feature = "server")]

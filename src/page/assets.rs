@@ -73,6 +73,7 @@ pub(super) const ASSETS: &[Asset] = &[
     file("views/conversation/actions.js", include_bytes!("app/views/conversation/actions.js")),
     file("views/conversation/branches.js", include_bytes!("app/views/conversation/branches.js")),
     file("views/conversation/composer.js", include_bytes!("app/views/conversation/composer.js")),
+    file("views/conversation/consent.js", include_bytes!("app/views/conversation/consent.js")),
     file("views/conversation/context.js", include_bytes!("app/views/conversation/context.js")),
     file("views/conversation/conversation.js", include_bytes!("app/views/conversation/conversation.js")),
     file("views/conversation/group.js", include_bytes!("app/views/conversation/group.js")),

@@ -52,3 +52,39 @@ def test_axe_finds_a_button_without_a_name(goldens, visit):
     expect(page.get_by_label("Statement")).to_be_visible()
     page.evaluate("() => { const one = document.createElement('button'); document.querySelector('main').append(one); }")
     assert any(one.startswith("button-name") for one in findings(page))
+
+
+def test_a_screen_reader_can_list_open_read_and_approve(annals, model, visit):
+    """Only roles and names are used, and only keys."""
+    model.play(
+        {"text": "I clean up", "calls": [("terminal", {"command": "rm -rf build", "security_risk": "HIGH"})]},
+        {"calls": [("finish", {"message": "Finished"})]},
+    )
+    conversation = annals.conversation(model, text="Clean up", policy="AlwaysConfirm")
+    page = visit(annals).open("/conversations")
+    row = page.get_by_role("list", name="Conversations").get_by_role("listitem").first
+    expect(row.get_by_role("link", name="Clean up")).to_be_visible()
+    expect(row).to_contain_text("waiting for confirmation")
+    # Every figure of a row has its name.
+    terms = row.get_by_role("term")
+    assert terms.all_text_contents() == ["Events", "Tokens", "Cost"]
+    row.get_by_role("link", name="Clean up").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="Clean up")).to_be_visible()
+    timeline = page.get_by_role("region", name="Timeline")
+    expect(timeline.get_by_role("article", name="User, event")).to_contain_text("Clean up")
+    expect(timeline.get_by_role("article", name="terminal, event")).to_contain_text("rm -rf build")
+    consent = page.get_by_role("group", name="Consent")
+    asked = consent.get_by_role("list", name="The calls that wait")
+    expect(asked.get_by_role("listitem")).to_contain_text("$ rm -rf build")
+    approve = consent.get_by_role("button", name="Approve")
+    expect(approve).to_be_enabled()
+    # The list of calls comes before the buttons in the order of the Tab key.
+    asked.focus()
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        if approve.evaluate("(one) => one === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("article", name="finish, event")).to_contain_text("Finished")
+    assert annals.ask(f"/api/conversations/{conversation}")["execution_status"] == "finished"

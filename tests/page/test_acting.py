@@ -110,7 +110,7 @@ def test_a_call_is_rejected_with_a_reason_and_the_next_one_approved(annals, mode
     page = visit(annals).open(f"/c/{conversation}")
     consent = page.get_by_role("group", name="Consent")
     expect(consent).to_contain_text("1 call waits for your consent")
-    expect(page.get_by_text("$ rm -rf build")).to_be_visible()
+    expect(consent.get_by_text("$ rm -rf build")).to_be_visible()
     page.get_by_label("The reason of a rejection").fill("Not the build folder")
     consent.get_by_role("button", name="Reject").click()
     expect(page.get_by_text("Not the build folder")).to_be_visible()

@@ -5,7 +5,7 @@ const ADVICE = {
   0: 'Check whether the server still runs, then try again.',
   401: 'Give the session key that the server was started with.',
   403: 'Ask the operator for a key with another role, or open the page under the address that the server prints.',
-  404: 'It may have been deleted. Go back to the list.',
+  404: 'It may have been deleted.',
   409: 'Another request was first. Look at the current state and try again.',
   413: 'Make it smaller.',
   422: 'Correct the named values and try again.',

@@ -1,11 +1,19 @@
 // Numbers, times and sizes as people read them.
 const whole = new Intl.NumberFormat('en-GB');
+const fine = new Intl.NumberFormat('en-GB', { minimumFractionDigits: 3, maximumFractionDigits: 3 });
+const money = new Intl.NumberFormat('en-GB', { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const compact = new Intl.NumberFormat('en-GB', { notation: 'compact', maximumFractionDigits: 1 });
 
 export const count = (n) => (n == null ? '–' : whole.format(n));
 
-/** 1.2M */
-export const short = (n) => (n == null ? '–' : n < 10000 ? whole.format(n) : compact.format(n));
+/** 1.2M. The letters are those of units: M is a million, never m. */
+export const short = (n) => (n == null ? '–' : n < 10000 ? whole.format(n) : compact.format(n).replace('m', 'M').replace('bn', 'G').replace('tn', 'T'));
+
+/** Returns the tokens of a conversation. Without any, and without a cost, the log does not say them. */
+export const tokens = (one) => {
+  const sum = one.prompt_tokens + one.completion_tokens;
+  return sum === 0 && one.cost == null && one.estimated_cost == null ? 'unknown' : short(sum);
+};
 
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
@@ -14,7 +22,7 @@ export function cost(n) {
   if (n == null) return 'unknown';
   if (n === 0) return '$0';
   if (n < 0.01) return `$${n.toPrecision(2)}`;
-  return `$${n.toFixed(n < 10 ? 3 : 2)}`;
+  return `$${(n < 10 ? fine : money).format(n)}`;
 }
 
 /**
@@ -87,8 +95,14 @@ export function ago(text, now = Date.now()) {
   return new Date(ms).getFullYear() === new Date(now).getFullYear() ? day.format(ms) : date.format(ms);
 }
 
-/** Returns the first characters of an id, enough to distinguish it from others. */
-export const brief = (id) => String(id ?? '').slice(0, 8);
+const BRIEF = 12;
+
+/** Returns a short form of an id: its beginning if it is random from there on, otherwise its beginning and its end. */
+export function brief(id) {
+  const text = String(id ?? '');
+  if (/^[0-9a-f]{8}-?[0-9a-f]{4}/i.test(text)) return text.slice(0, 8);
+  return text.length <= BRIEF ? text : `${text.slice(0, 5)}…${text.slice(-6)}`;
+}
 
 /** Returns the words of a status or kind: waiting_for_confirmation -> waiting for confirmation. */
 export const words = (text) => String(text ?? '').replaceAll('_', ' ');

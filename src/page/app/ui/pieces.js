@@ -13,19 +13,25 @@ export function Waiting({ what = 'Loading …' }) {
   return html`<p class="waiting" role="status">${isShown ? what : ''}</p>`;
 }
 
-/** Shows an error, advice, and a button to try again. */
+/** Statuses that another try does not change. */
+const FINAL = new Set([400, 403, 404, 405, 410, 422, 501]);
+
+/** Shows an error and advice, and a button to try again if that can help. */
 export const Problem = ({ error, reload }) => html`
   <div class="problem" role="alert">
     <p><${Icon} name="warn" /> <strong>${error.message}</strong></p>
     ${error.advice && html`<p>${error.advice}</p>`}
-    ${reload && html`<button onClick=${reload}>Try again</button>`}
+    ${error.status === 404 && html`<p><a href="#/conversations">Go to the conversations</a></p>`}
+    ${reload && !FINAL.has(error.status) && html`<button onClick=${reload}>Try again</button>`}
   </div>`;
 
-/** The status of a conversation, as a coloured word. */
-/** A status. With `since`, it is only the last one that is known, and as old as that. */
+/** A status, as a coloured word. With `since`, it is only the last one that is known, and as old as that. */
 export const Status = ({ status, since }) => (since
   ? html`<span class="status" title=${`It was imported, and nothing runs it here. Its last event is of ${moment(since)}`}><i aria-hidden="true"></i>was ${words(status)}, ${ago(since)}</span>`
   : html`<span class=${cx('status', `status-${status}`)}><i aria-hidden="true"></i>${words(status)}</span>`);
+
+/** A sentence of the server, whose commands stand between backquotes. */
+export const WithCode = ({ text }) => text.split('`').map((part, place) => (place % 2 ? html`<code>${part}</code>` : part));
 
 /** A relative time such as `3 h ago`. Its tooltip shows the exact time. */
 export const Ago = ({ time }) => html`<time datetime=${time} title=${moment(time)}>${ago(time)}</time>`;

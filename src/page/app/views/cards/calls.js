@@ -42,7 +42,7 @@ function Badges({ call }) {
 }
 
 /** Returns whether the model gave a summary of the call. If it gave none, the SDK puts the arguments there. */
-const hasSummary = ({ summary, tool_name: tool }) => summary && !summary.startsWith(`${tool}: {`);
+export const hasSummary = ({ summary, tool_name: tool }) => summary && !summary.startsWith(`${tool}: {`);
 
 function Call({ call, context }) {
   const { entry, answer } = call;

@@ -15,6 +15,8 @@ function reasoningOf(event, message) {
   return reasoning || blocks.join('\n\n');
 }
 
+const hasPictures = (message) => list(message.content).some((part) => part?.type === 'image' || part?.image_urls);
+
 export function Reasoning({ event, message }) {
   const text = reasoningOf(event, message);
   return text && html`<${Fold} summary="Reasoning"><${Prose} text=${text} /><//>`;
@@ -33,8 +35,8 @@ export function Message({ entry, context }) {
   return html`
     <${Card} kind=${event.source === 'user' ? 'user' : event.source === 'agent' ? 'agent' : 'other'} label=${source} entry=${entry} context=${context} badges=${badges}>
       <${Reasoning} event=${event} message=${message} />
-      ${body && html`<${Prose} text=${body} />`}
-      ${!body && !reasoningOf(event, message) && !message.content?.length && html`<p class="soft">No text.</p>`}
+      ${body.trim() && html`<${Prose} text=${body} />`}
+      ${!body.trim() && !reasoningOf(event, message) && !hasPictures(message) && html`<p class="soft">No text.</p>`}
       <${Cut} entry=${entry} context=${context} />
       <${Pictures} content=${message.content} pointer="/llm_message/content" entry=${entry} context=${context} />
       ${added.length > 0 && html`<${Fold} summary="Added to the message for the model"><${Prose} text=${added.join('\n\n')} /><//>`}

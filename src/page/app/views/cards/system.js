@@ -6,6 +6,10 @@ import { Card, Fold } from './card.js';
 import { list } from './content.js';
 import { Prose } from './prose.js';
 
+/** Returns the name of a tool, as OpenHands of any age writes it. */
+const nameOf = (tool) => tool.title ?? tool.name ?? tool.function?.name ?? tool.kind ?? 'without a name';
+const descriptionOf = (tool) => tool.description ?? tool.function?.description ?? '';
+
 export function System({ entry, context }) {
   const { event } = entry;
   const tools = list(event.tools).filter(Boolean);
@@ -15,8 +19,8 @@ export function System({ entry, context }) {
       <${Fold} summary=${`The prompt, ${plural(text.length, 'character')}${entry.cut?.['/system_prompt/text'] ? ', cut' : ''}`}><${Prose} text=${text} /><//>
       ${event.dynamic_context?.text && html`<${Fold} summary="What was added for this conversation"><${Prose} text=${event.dynamic_context.text} /><//>`}
       ${tools.length > 0 && html`
-        <${Fold} summary=${`${plural(tools.length, 'tool')}: ${tools.map((tool) => tool.title ?? tool.name).join(', ')}`}>
+        <${Fold} summary=${`${plural(tools.length, 'tool')}: ${tools.map((tool) => shown(nameOf(tool))).join(', ')}`}>
           <dl class="tools">${tools.map((tool) => html`
-            <dt><code>${shown(tool.title ?? tool.name)}</code></dt><dd><${Prose} text=${tool.description ?? ''} /></dd>`)}</dl><//>`}
+            <dt><code>${shown(nameOf(tool))}</code></dt><dd><${Prose} text=${descriptionOf(tool)} /></dd>`)}</dl><//>`}
     <//>`;
 }

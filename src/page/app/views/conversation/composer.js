@@ -1,35 +1,9 @@
-// The field for messages to the agent, and the buttons for calls that wait for consent.
+// The field for messages to the agent.
 import { html, useRef, useState } from '../../lib/ui.js';
 import { may } from '../../lib/access.js';
-import { encodedPath, get, post } from '../../lib/api.js';
-import { useLoad } from '../../lib/load.js';
+import { encodedPath, post } from '../../lib/api.js';
 import { runOrShowError } from '../../lib/notes.js';
-import { plural } from '../../lib/format.js';
-import { Icon } from '../../ui/icon.js';
-
-/** Approves or rejects the waiting calls. */
-function Consent({ context }) {
-  const [reason, setReason] = useState('');
-  const [isBusy, setBusy] = useState(false);
-  const total = context.log.total.value;
-  const { value } = useLoad((signal) => get(encodedPath`/api/annals/conversations/${context.id}/state`, { brief: true }, signal), [total]);
-  const waiting = value?.unmatched_action_ids ?? [];
-  const answer = async (accept) => {
-    setBusy(true);
-    const body = accept ? { accept } : { accept, reason: reason.trim() || 'The user rejected the action.' };
-    await runOrShowError(() => post(encodedPath`/api/conversations/${context.id}/events/respond_to_confirmation`, body));
-    setBusy(false);
-    context.refresh();
-  };
-  return html`
-    <div class="consent" role="group" aria-label="Consent">
-      <p><${Icon} name="warn" /> <strong>${plural(waiting.length, 'call')} ${waiting.length === 1 ? 'waits' : 'wait'} for your consent.</strong>
-        ${waiting.length > 0 && html` <button class="small plain" onClick=${() => context.goToEvent(waiting[0])}>Show</button>`}</p>
-      <button class="main" disabled=${isBusy} onClick=${() => answer(true)}><${Icon} name="check" />Approve</button>
-      <input value=${reason} onInput=${(event) => setReason(event.currentTarget.value)} placeholder="A reason for the agent" aria-label="The reason of a rejection" />
-      <button class="danger" disabled=${isBusy} onClick=${() => answer(false)}><${Icon} name="close" />Reject</button>
-    </div>`;
-}
+import { Consent } from './consent.js';
 
 export function Composer({ context }) {
   const [text, setText] = useState('');

@@ -4,6 +4,7 @@ import { useShortcuts } from '../../lib/keys.js';
 import { highlight, unhighlight, wordsOf } from '../../lib/highlight.js';
 import { Live } from '../../lib/live.js';
 import { plain } from '../../ui/text.js';
+import { WithCode } from '../../ui/pieces.js';
 import { Context, follow, numbered } from './context.js';
 import { BESIDE } from './group.js';
 import { Head } from './head.js';
@@ -129,7 +130,7 @@ export function Conversation({ head: first, events, query }) {
       ${isSideOpen && html`<${Side} context=${context} close=${() => setSideOpen(false)} />`}
       <div class="talk-foot">
         <${Time} context=${context} />
-        ${!context.copyOf && (head.cannot_run ? html`<p class="soft">${head.cannot_run}</p>` : html`<${Composer} context=${context} />`)}
+        ${!context.copyOf && (head.cannot_run ? html`<p class="soft"><${WithCode} text=${head.cannot_run} /></p>` : html`<${Composer} context=${context} />`)}
       </div>
     </div>
     <${Raw} context=${context} />`;

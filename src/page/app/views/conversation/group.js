@@ -4,6 +4,9 @@ import { isAnswer } from './log.js';
 
 const QUIET = new Set(['ConversationStateUpdateEvent', 'LLMCompletionLogEvent', 'SecurityAnalysisEvent', 'StreamingDeltaEvent', 'TokenEvent']);
 
+/** The parent id of an event that follows no other event. */
+export const ROOT = '__root__';
+
 /** Kinds of events beside the branch: the next event has the same parent as they have. */
 export const BESIDE = new Set(['ConversationStateUpdateEvent', 'HookExecutionEvent']);
 
@@ -21,7 +24,13 @@ export function group(page, before, after) {
   const items = [];
   const shownAnswers = new Set();
   let previous = lastNode(before);
-  const push = (item, entry) => items.push({ ...item, from: branchesFrom(entry, previous) });
+  // Only notices before an event do not make it a new beginning.
+  let isBegun = Boolean(before?.entries.some(({ event }) => !quiet(kindOf(event))));
+  const push = (item, entry) => {
+    const from = branchesFrom(entry, previous);
+    items.push({ ...item, from: from === ROOT && !isBegun ? null : from });
+    if (item.type !== 'quiet') isBegun = true;
+  };
   for (const entry of page.entries) {
     const { event, sequence } = entry;
     const kind = kindOf(event);

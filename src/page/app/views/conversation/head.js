@@ -1,7 +1,7 @@
 // The head of a conversation: its title, status and figures, and the tabs.
 import { html, useState } from '../../lib/ui.js';
 import { href, setQuery } from '../../lib/router.js';
-import { bill, billTitle, brief, bytes, count, short } from '../../lib/format.js';
+import { bill, billTitle, brief, bytes, count, tokens } from '../../lib/format.js';
 import { Status, Ago, Tag } from '../../ui/pieces.js';
 import { Icon } from '../../ui/icon.js';
 import { plain } from '../../ui/text.js';
@@ -12,7 +12,7 @@ const TABS = [['timeline', 'Timeline'], ['messages', 'Messages'], ['branches', '
 
 const LINKS = {
   connecting: ['…', 'The page is connecting to follow this conversation'],
-  live: ['live', 'New events appear at once'],
+  live: ['following', 'New events appear at once'],
   broken: ['not connected', 'The connection broke. The page reconnects and continues where it stopped'],
   polling: ['checked every 2 s', 'This conversation is a copy of another program’s log'],
 };
@@ -35,7 +35,7 @@ export function Head({ context, link, tab, isSideOpen, toggleSide }) {
         <code title=${head.id}>${brief(head.id)}</code>
         ${head.models.length > 0 && html`<span class="nowrap">${head.models.join(', ')}</span>`}
         <span class="nowrap" title=${bytes(head.payload_bytes)}>${count(head.event_count)} events</span>
-        <span class="nowrap" title=${`${count(head.prompt_tokens)} in, ${count(head.completion_tokens)} out`}>${short(head.prompt_tokens + head.completion_tokens)} tokens</span>
+        <span class="nowrap" title=${`${count(head.prompt_tokens)} in, ${count(head.completion_tokens)} out`}>${tokens(head)} tokens</span>
         <span class="nowrap" title=${billTitle(head)}>${head.cost == null && head.estimated_cost == null ? 'cost unknown' : bill(head)}</span>
         <span class="nowrap">last active <${Ago} time=${head.updated_at} /></span>
         ${head.copy_of && html`<span class="tag" title="It cannot be continued here">read-only copy of ${head.copy_of}</span>`}
@@ -48,8 +48,8 @@ export function Head({ context, link, tab, isSideOpen, toggleSide }) {
         ${TABS.map(([name, label]) => html`
           <button key=${name} class="plain" aria-pressed=${tab === name}
             onClick=${() => setQuery({ tab: name === 'timeline' ? '' : name }, { replace: false })}>${label}</button>`)}
-        <a class="button plain" href=${href(['search'], { conversation: head.id })}>Find …</a>
-        <a class="button plain" href=${href(['compare'], { left: head.id, right: '' })}>Compare …</a>
+        <a class="button plain" href=${href(['search'], { conversation: head.id })}>Find</a>
+        <a class="button plain" href=${href(['compare'], { left: head.id, right: '' })}>Compare</a>
         <span class="grow"></span>
         <button class="plain" aria-pressed=${isSideOpen} onClick=${toggleSide}>State</button>
       </div>

@@ -1,6 +1,6 @@
 // One item of the timeline: its card, and whether it is selected, after the chosen point, or not on the live branch.
 import { html, cx } from '../../lib/ui.js';
-import { BESIDE, sequences } from './group.js';
+import { BESIDE, ROOT, sequences } from './group.js';
 import { Guard } from '../../ui/guard.js';
 import { Message } from '../cards/message.js';
 import { Calls } from '../cards/calls.js';
@@ -45,9 +45,6 @@ export function Item({ item, context }) {
 const Undrawn = ({ item, error, context }) => html`
   <div class="card card-other"><p><strong>Event #${item.sequence} cannot be shown</strong>
     <span class="soft"> ${error.message}</span> <button class="small" onClick=${() => context.openRaw(item.sequence)}>Raw JSON</button></p></div>`;
-
-/** The parent id of an event that follows no other event. */
-const ROOT = '__root__';
 
 /** The note that an event continues an earlier event, or has no parent. */
 const BranchesFrom = ({ id, context }) => (id === ROOT ? html`<p class="branches-from">A new beginning</p>` : html`

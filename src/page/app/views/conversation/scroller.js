@@ -20,6 +20,8 @@ export class Scroller {
     this.anchor = { page: 0, within: 0 };
     this.target = null;
     this.isAtEnd = false;
+    /** The position that was set last. A scroll event with this position is not the user's. */
+    this.setTop = null;
   }
 
   resize(total) {
@@ -64,6 +66,9 @@ export class Scroller {
     const { scrollTop, clientHeight, scrollHeight } = this.pane;
     const page = this.at(scrollTop);
     this.anchor = { page, within: scrollTop - this.offsets[page] };
+    // Between setting a position and its event, the log may grow. The view follows it all the same.
+    if (this.setTop !== null && Math.abs(scrollTop - this.setTop) < 1) return;
+    this.setTop = null;
     this.isAtEnd = scrollTop + clientHeight >= scrollHeight - NEAR_END;
   }
 
@@ -84,15 +89,23 @@ export class Scroller {
     return [this.at(scrollTop - ahead), this.at(scrollTop + clientHeight + ahead)];
   }
 
-  /** Scrolls to the target if there is one, to the end if the view was there, otherwise back to the anchor. */
+  /**
+   * Scrolls to the target if there is one, to the end if the view was there, otherwise back to the anchor. A log that
+   * fits into the view shows its end, so the view follows it when it grows.
+   */
   settle() {
     const { pane } = this;
+    const isKnown = this.heights.size >= this.pages;
+    if (isKnown && this.target === null && pane.scrollHeight <= pane.clientHeight + 1) this.isAtEnd = true;
     let top = this.offsets[Math.min(this.anchor.page, this.pages)] + this.anchor.within;
     if (this.target !== null) top = this.#targetTop();
     else if (this.isAtEnd) top = pane.scrollHeight;
     const most = pane.scrollHeight - pane.clientHeight;
     top = Math.max(0, Math.min(top, most));
-    if (Math.abs(pane.scrollTop - top) >= 1) pane.scrollTop = top;
+    if (Math.abs(pane.scrollTop - top) >= 1) {
+      pane.scrollTop = top;
+      this.setTop = pane.scrollTop;
+    }
   }
 
   #targetTop() {

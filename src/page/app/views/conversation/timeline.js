@@ -85,10 +85,14 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
     for (const name of ['wheel', 'touchstart', 'pointerdown', 'keydown']) element.addEventListener(name, stopAtUser, { passive: true });
     const box = new ResizeObserver(() => draw());
     box.observe(element);
+    // The reply that is being written grows without a new event.
+    const growing = new ResizeObserver(() => made.settle());
+    growing.observe(element.querySelector('.tail'));
     draw();
     return () => {
       sizes.disconnect();
       box.disconnect();
+      growing.disconnect();
       element.removeEventListener('scroll', scrolled);
       for (const name of ['wheel', 'touchstart', 'pointerdown', 'keydown']) element.removeEventListener(name, stopAtUser);
     };

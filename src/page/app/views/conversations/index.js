@@ -10,7 +10,7 @@ import { Problem, Waiting } from '../../ui/pieces.js';
 import { Paging } from './paging.js';
 import { FACTS, Filters } from './filters.js';
 import { NewConversation } from './new.js';
-import { Row, rowHeight } from './row.js';
+import { ListHead, Row, rowHeight } from './row.js';
 
 function usePaging(query) {
   const { status, tag, title, order, workspace, source, model } = query;
@@ -62,7 +62,7 @@ export function View({ query }) {
     ${total === null && !paging.error.value && html`<${Waiting} />`}
     ${total === 0 && html`<p class="empty">No conversation fits. ${query.title || query.status || query.tag || FACTS.some((fact) => query[fact])
       ? html`<a href="#/conversations">Show all of them</a>` : 'Conversations that are run or imported appear here.'}</p>`}
-    ${total > 0 && html`<${VirtualList} label="Conversations" total=${total} height=${height} selected=${selected}
+    ${total > 0 && html`<${ListHead} /><${VirtualList} label="Conversations" total=${total} height=${height} selected=${selected}
       onRange=${(_, end) => paging.want(end)}
       row=${(index) => html`<${Row} one=${rows[index]} isSelected=${index === selected} withTag=${withTag} />`} />`}`;
 }

@@ -1,13 +1,18 @@
 // One conversation in the list.
 import { html, cx } from '../../lib/ui.js';
 import { href, setQuery } from '../../lib/router.js';
-import { bill, billTitle, brief, count, short } from '../../lib/format.js';
+import { bill, billTitle, brief, count, short, tokens } from '../../lib/format.js';
 import { Status, Ago, Tag } from '../../ui/pieces.js';
 import { plain } from '../../ui/text.js';
 
 export const rowHeight = () => (innerWidth <= 640 ? 96 : 62);
 
 const TAGS_SHOWN = 4;
+
+/** The names of the columns. Each row has them too, for screen readers. */
+export const ListHead = () => html`
+  <div class="list-head" aria-hidden="true"><span>Status</span><span>Conversation</span>
+    <span class="figures"><span>Events</span><span>Tokens</span><span>Cost</span></span><span>Last activity</span></div>`;
 
 /** Returns the last part of a path. */
 const lastPart = (path) => path.replace(/[/\\]+$/, '').split(/[/\\]/).pop() || path;
@@ -36,10 +41,10 @@ export function Row({ one, isSelected, withTag }) {
         </div>
       </div>
       <dl>
-        <div><dt>Events</dt><dd>${short(one.event_count)}</dd></div>
+        <div><dt class="hidden-text">Events</dt><dd>${short(one.event_count)}</dd></div>
         <div title=${`${count(one.prompt_tokens)} in, ${count(one.completion_tokens)} out`}>
-          <dt>Tokens</dt><dd>${short(one.prompt_tokens + one.completion_tokens)}</dd></div>
-        <div title=${billTitle(one)}><dt>Cost</dt><dd>${bill(one)}</dd></div>
+          <dt class="hidden-text">Tokens</dt><dd>${tokens(one)}</dd></div>
+        <div title=${billTitle(one)}><dt class="hidden-text">Cost</dt><dd>${bill(one)}</dd></div>
       </dl>
       <${Ago} time=${one.updated_at} />
     </article>`;

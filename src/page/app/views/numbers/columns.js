@@ -66,10 +66,15 @@ export function Columns({ title, spans, unit, measure, estimate, show, describe,
   const y = (value) => base - (value / marks.at(-1) || 0) * (base - TOP);
   const step = (width - LEFT) / spans.length;
   const bar = Math.max(1, Math.min(step - (step > 4 ? 2 : 0), 40));
-  // About one label per 80 pixels. A label without that much room to its right is left out, except the first.
-  const every = Math.max(1, Math.ceil(80 / step));
-  const named = (index) => index % every === 0 && (index + every <= spans.length || index === 0);
-  const label = (from) => (unit === 'month' ? month : brief).format(Date.parse(from));
+  // About one label per 80 pixels, with a year more. The last span has one, and those without room before it have none.
+  const isOneYear = spans[0].from.slice(0, 4) === spans.at(-1).from.slice(0, 4);
+  const every = Math.max(1, Math.ceil((isOneYear ? 80 : 110) / step));
+  const last = spans.length - 1;
+  const named = (index) => index === last || (index % every === 0 && last - index >= every);
+  const label = (from) => (unit === 'month' ? month : isOneYear ? brief : day).format(Date.parse(from));
+  // The outermost labels stay within the drawing.
+  const anchor = (index) => (index === last && index > 0 ? 'end' : 'middle');
+  const place = (index) => (index === last && index > 0 ? width : LEFT + (index + .5) * step);
   const pointed = at !== null && at < spans.length ? spans[at] : null;
   const move = (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
@@ -94,7 +99,7 @@ export function Columns({ title, spans, unit, measure, estimate, show, describe,
               <rect class="hit" x=${LEFT + index * step} y="0" width=${step} height=${base} />
               ${estimate && span[estimate] > 0 && html`<path class="column-estimate" d=${path(LEFT + index * step + (step - bar) / 2, Math.min(y(height(span)), base - 1), bar, base)} />`}
               ${span[measure] > 0 && html`<path class="column-bar" d=${path(LEFT + index * step + (step - bar) / 2, Math.min(y(span[measure]), base - 1), bar, base)} />`}
-              ${named(index) && html`<text class="mark" x=${LEFT + (index + .5) * step} y=${HEIGHT - 5} text-anchor="middle">${label(span.from)}</text>`}
+              ${named(index) && html`<text class="mark" x=${place(index)} y=${HEIGHT - 5} text-anchor=${anchor(index)}>${label(span.from)}</text>`}
             </g>`)}
         </svg>
       </div>

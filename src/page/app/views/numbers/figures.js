@@ -59,15 +59,22 @@ const UNITS = {
   },
 };
 
+/** Returns the first and the last day of all rows, so that several charts have the same axis. null if no row has a day. */
+export function extent(...series) {
+  const days = series.flat().map((row) => row.day).filter((day) => !Number.isNaN(parse(day))).toSorted();
+  return days.length ? [days[0], days.at(-1)] : null;
+}
+
 /**
- * Groups rows by day, without gaps. If there are too many days, the rows are summed up to weeks or months.
+ * Groups rows by day, without gaps, from the first to the last day of `range`. If there are too many days, the rows are
+ * summed up to weeks or months.
  * @returns {{unit: 'day' | 'week' | 'month', spans: object[], unknown: object | null}} a span has `from` and the sums
  */
-export function spans(rows, names, most = 92) {
+export function spans(rows, names, range = extent(rows), most = 92) {
   const known = rows.filter((row) => !Number.isNaN(parse(row.day))).toSorted((a, b) => (a.day < b.day ? -1 : 1));
   const unknown = rows.find((row) => Number.isNaN(parse(row.day))) ?? null;
   if (!known.length) return { unit: 'day', spans: [], unknown };
-  const [first, last] = [parse(known[0].day), parse(known.at(-1).day)];
+  const [first, last] = range.map(parse);
   const days = (last - first) / DAY + 1;
   const unit = days <= most ? 'day' : days <= most * 7 ? 'week' : 'month';
   const { start, next } = UNITS[unit];

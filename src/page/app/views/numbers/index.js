@@ -5,7 +5,7 @@ import { href, setQuery } from '../../lib/router.js';
 import { useLoad } from '../../lib/load.js';
 import { plain } from '../../ui/text.js';
 import { Figure, Problem, Waiting } from '../../ui/pieces.js';
-import { figures, spans, CONVERSATIONS_MAX } from './figures.js';
+import { extent, figures, spans, CONVERSATIONS_MAX } from './figures.js';
 import { Columns } from './columns.js';
 import { Bars } from './bars.js';
 
@@ -62,8 +62,9 @@ const EVENT_COLUMNS = [
 
 function Days({ value, measure }) {
   const { label, show } = MEASURES[measure];
-  const spent = spans(value.days, [...COST_COLUMNS.map((one) => one.name), 'tokens', 'tokens_without_cost']);
-  const done = spans(value.events, EVENT_COLUMNS.map((one) => one.name));
+  const range = extent(value.days, value.events);
+  const spent = spans(value.days, [...COST_COLUMNS.map((one) => one.name), 'tokens', 'tokens_without_cost'], range);
+  const done = spans(value.events, EVENT_COLUMNS.map((one) => one.name), range);
   const unknown = spent.unknown && `${measure === 'cost' ? bill(spent.unknown) : show(spent.unknown[measure])} more at unknown times`;
   return html`<div class="days">
     ${spent.spans.length > 0 && html`<${Columns} title=${label} ...${spent} measure=${measure} estimate=${measure === 'cost' ? 'estimated_cost' : undefined} show=${show} columns=${COST_COLUMNS}

@@ -10,7 +10,7 @@ import { Problem, Waiting } from '../../ui/pieces.js';
 import { AnswerTable, rowCountText } from '../../ui/answer.js';
 
 const KINDS = {
-  id: 'an id, or its beginning', time: '2026-01-31 or 2026-01-31T12:00:00', text: '', pattern: '%.py: % is any text', number: '',
+  id: 'an id', time: '7d or 2026-01-31', text: '', pattern: '*.py', number: '',
 };
 
 /** The note on an incomplete answer, by the limit that cut it. */

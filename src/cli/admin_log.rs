@@ -51,7 +51,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
             one_line(act.reason.as_deref().unwrap_or(""), 80),
         ]));
     }
-    output.line(rows.trim_fmt())?;
+    output.table(rows)?;
     if command.receipts {
         print_receipts(&store, &acts, output)?;
     }
@@ -77,7 +77,8 @@ fn print_receipts(store: &Store, acts: &[Act], output: &Output) -> Result<()> {
             rows.add_row(row([receipt.part.to_string(), one_line(&receipt.name, 100), before, after]));
         }
         let title = format!("Act {}, {}", count(act.number.0), act.act);
-        output.line(format!("\n{}\n{}", output.bold(&title), rows.trim_fmt()))?;
+        output.line(format!("\n{}", output.bold(&title)))?;
+        output.table(rows)?;
     }
     Ok(())
 }

@@ -1,14 +1,16 @@
 //! The options of an answer to a query, and its printing as a table, CSV or JSON.
 
+use std::collections::HashMap;
+
 use clap::Args;
+use comfy_table::ContentArrangement;
 
 use super::print::{Output, one_line, plural, row, table};
+use super::select::short_id;
 use crate::audit::json;
 use crate::error::Result;
-use crate::store::{SqlAnswer, SqlLimits, SqlValue, Truncation};
-
-/// The widest cell of a table on a terminal, in characters; the last column may be wider.
-const CELL_WIDTH: usize = 48;
+use crate::ids::ConversationId;
+use crate::store::{SqlAnswer, SqlLimits, SqlValue, Store, Truncation};
 
 /// How an answer is printed. `--json` is an option of all commands.
 #[derive(Debug, Args)]
@@ -19,6 +21,9 @@ pub(super) struct Form {
     /// Print a table, a line a row (this is the default)
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     pub table: bool,
+    /// Print every column whole, however wide the terminal is, as in a pipe
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    pub wide: bool,
 }
 
 /// The limits of a query.
@@ -50,12 +55,13 @@ impl Limits {
 }
 
 /// Prints an answer in the requested form, and warns on standard error if the answer was cut.
-pub(super) fn print(answer: &SqlAnswer, form: &Form, output: &Output) -> Result<()> {
-    print_with(answer, form, output, None)
+pub(super) fn print(store: &Store, answer: &SqlAnswer, form: &Form, output: &Output) -> Result<()> {
+    print_with(store, answer, form, output, None)
 }
 
 /// Prints an answer as [`print`]. In a table, an empty cell of the column `unknown` reads "unknown".
 pub(super) fn print_with(
+    store: &Store,
     answer: &SqlAnswer,
     form: &Form,
     output: &Output,
@@ -66,7 +72,7 @@ pub(super) fn print_with(
     } else if output.json {
         output.value(&json::answer(answer))?;
     } else {
-        print_table(answer, output, unknown)?;
+        print_table(store, answer, form.wide || !output.is_terminal, output, unknown)?;
     }
     print_truncation(answer, output);
     Ok(())
@@ -94,7 +100,13 @@ fn lacking(answer: &SqlAnswer) -> Option<String> {
     })
 }
 
-fn print_table(answer: &SqlAnswer, output: &Output, unknown: Option<&str>) -> Result<()> {
+fn print_table(
+    store: &Store,
+    answer: &SqlAnswer,
+    is_wide: bool,
+    output: &Output,
+    unknown: Option<&str>,
+) -> Result<()> {
     let columns = answer.columns.len();
     let numbers: Vec<usize> = (0..columns)
         .filter(|column| {
@@ -106,22 +118,64 @@ fn print_table(answer: &SqlAnswer, output: &Output, unknown: Option<&str>) -> Re
         .collect();
     let headings: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
     let mut rows = table(&headings, &numbers);
+    let mut short = Short { store, ids: HashMap::new() };
     for values in &answer.rows {
         let cells = values.iter().enumerate().map(|(index, value)| {
-            let wide = index + 1 == columns || !output.is_terminal;
+            let column = &*answer.columns[index];
             let text = match value {
-                SqlValue::Null if unknown == Some(&*answer.columns[index]) => "unknown".to_owned(),
+                SqlValue::Null if unknown == Some(column) => "unknown".to_owned(),
                 value => json::plain(value),
             };
-            one_line(&text, if wide { 10_000 } else { CELL_WIDTH })
+            let text = if is_wide { text } else { short.of(column, text)? };
+            Ok(one_line(&text, 10_000))
         });
-        rows.add_row(row(cells.collect::<Vec<_>>()));
+        rows.add_row(row(cells.collect::<Result<Vec<_>>>()?));
     }
-    if !answer.rows.is_empty() {
+    if answer.rows.is_empty() {
+    } else if is_wide {
+        rows.set_content_arrangement(ContentArrangement::Disabled);
         output.line(rows.trim_fmt())?;
+    } else {
+        output.table(rows)?;
     }
     output.remark(format!("\n{}", plural(answer.rows.len() as u64, "row")));
     Ok(())
+}
+
+/// Shortens ids and times for a terminal.
+struct Short<'s> {
+    store: &'s Store,
+    ids: HashMap<String, String>,
+}
+
+impl Short<'_> {
+    /// Returns a value of a column as it is shown: the beginning of a conversation's id that no other id has, and times to
+    /// the second.
+    fn of(&mut self, column: &str, text: String) -> Result<String> {
+        if column.ends_with("conversation_id") {
+            if let Some(known) = self.ids.get(&text) {
+                return Ok(known.clone());
+            }
+            let short = match ConversationId::new(&text) {
+                Ok(id) if self.store.contains(&id)? => short_id(self.store, &id)?,
+                _ => text.clone(),
+            };
+            self.ids.insert(text, short.clone());
+            return Ok(short);
+        }
+        Ok(if is_time(&text) { text[..19].replace('T', " ") } else { text })
+    }
+}
+
+/// Returns whether a text is a time as events have it: `2026-01-31T12:00:00`, with or without a fraction and a zone.
+fn is_time(text: &str) -> bool {
+    let form = |(at, byte): (usize, u8)| match at {
+        4 | 7 => byte == b'-',
+        10 => byte == b'T' || byte == b' ',
+        13 | 16 => byte == b':',
+        _ => byte.is_ascii_digit(),
+    };
+    text.is_ascii() && (19..=35).contains(&text.len()) && text.bytes().take(19).enumerate().all(form)
 }
 
 #[cfg(test)]

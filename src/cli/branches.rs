@@ -43,7 +43,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
             format!("{}: {}", one_line(&event.kind, 40), one_line(&text, 60)),
         ]));
     }
-    output.line(rows.trim_fmt())?;
+    output.table(rows)?;
     output.remark(match moment.active_leaf() {
         Some(leaf) => format!("\nHEAD is {leaf}"),
         None => "\nHEAD is before the first event".into(),

@@ -277,7 +277,7 @@ impl<'a> Outcome<'a> {
             ]));
         }
         if !self.reports.is_empty() {
-            output.line(rows.trim_fmt())?;
+            output.table(rows)?;
         }
         let refused: Vec<_> =
             self.reports.iter().filter(|(_, report, _)| !report.problems.is_empty()).collect();

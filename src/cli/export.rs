@@ -290,7 +290,7 @@ fn print(reports: &[ExportReport], seconds: f64, output: &Output) -> Result<()> 
             count(unchanged)
         ))?;
     } else if !reports.is_empty() {
-        output.line(rows.trim_fmt())?;
+        output.table(rows)?;
     }
     let events: u64 = reports.iter().map(|report| report.events).sum();
     output.line(format!(

@@ -25,6 +25,7 @@ mod edits;
 mod erase;
 mod events;
 mod export;
+mod fit;
 mod help;
 mod import;
 #[cfg(feature = "agent")]

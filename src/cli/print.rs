@@ -10,6 +10,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, pr
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use super::fit::fit;
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::visualizer::{Colour, Line, Span, Style, escaped};
@@ -63,6 +64,20 @@ impl Output {
     pub(super) fn line(&self, text: impl AsRef<str>) -> Result<()> {
         let text = text.as_ref();
         self.text(text).and_then(|()| self.raw(b"\n"))
+    }
+
+    /// Prints a table. On a terminal it is as wide as that: what does not fit is cut, columns that have no room are named in
+    /// a remark.
+    pub(super) fn table(&self, mut table: Table) -> Result<()> {
+        let left_out = if self.is_terminal { fit(&mut table, usize::from(width())) } else { Vec::new() };
+        self.line(table.trim_fmt())?;
+        if !left_out.is_empty() {
+            let names = left_out.join(", ").to_lowercase();
+            self.remark(format!(
+                "not shown for want of room: {names}; a wider window shows them, and --json"
+            ));
+        }
+        Ok(())
     }
 
     /// Prints a text, without a line break after it.

@@ -129,7 +129,8 @@ fn print(plan: &PrunePlan, applied: bool, output: &Output) -> Result<()> {
         ]));
     }
     if !plan.pruned.is_empty() {
-        output.line(format!("{}\n", rows.trim_fmt()))?;
+        output.table(rows)?;
+        output.line("")?;
     }
     if let Some(more @ 1..) = plan.pruned.len().checked_sub(ROWS_SHOWN) {
         output.line(output.dim(&format!("and {more} more (--json has all of them)")))?;

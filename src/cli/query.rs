@@ -43,7 +43,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let parameters = command.param.iter().map(|text| parameter(text)).collect::<Result<Vec<_>>>()?;
     let store = place.read()?;
     let query = SqlQuery { sql: &sql, parameters: &parameters, limits: command.limits.of_query() };
-    answer::print(&store.query(&query)?, &command.form, output)?;
+    answer::print(&store, &store.query(&query)?, &command.form, output)?;
     Ok(DONE)
 }
 
@@ -89,7 +89,7 @@ fn show_views(output: &Output) -> Result<()> {
     for view in VIEWS {
         rows.add_row(row([view.name.to_owned(), view.row.to_owned(), view.columns.join(", ")]));
     }
-    output.line(rows.trim_fmt())
+    output.table(rows)
 }
 
 #[cfg(test)]

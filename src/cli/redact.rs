@@ -106,11 +106,13 @@ fn print(
         }));
     }
     if !report.taken.is_empty() {
-        output.line(format!("{}\n", places_table(&report.taken).trim_fmt()))?;
+        output.table(places_table(&report.taken))?;
+        output.line("")?;
     }
     if !report.left.is_empty() {
         output.line("found but not removed, because events are found and linked by it:")?;
-        output.line(format!("{}\n", places_table(&report.left).trim_fmt()))?;
+        output.table(places_table(&report.left))?;
+        output.line("")?;
     }
     let places = report.taken.len() as u64;
     let what = format!(

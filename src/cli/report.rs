@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     #[arg(long, requires = "name")]
     pub sql: bool,
     /// Write a page with charts and the most important reports to this file; takes --since and --until
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "csv", "table", "conversation", "workspace"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "csv", "table", "wide", "conversation", "workspace"])]
     pub html: Option<PathBuf>,
     #[command(flatten)]
     pub form: Form,
@@ -99,7 +99,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         return Ok(DONE);
     }
     // An empty cell would look like nothing to pay.
-    answer::print_with(&found, &command.form, output, Some("cost"))?;
+    answer::print_with(&store, &found, &command.form, output, Some("cost"))?;
     Ok(DONE)
 }
 
@@ -113,7 +113,7 @@ fn show_reports(output: &Output) -> Result<()> {
         let parameters: Vec<&str> = report.parameters.iter().map(|parameter| parameter.name).collect();
         rows.add_row(row([report.name.to_owned(), report.question.to_owned(), parameters.join(", ")]));
     }
-    output.line(rows.trim_fmt())?;
+    output.table(rows)?;
     output.remark("\nannals report NAME answers one; --sql shows its query");
     Ok(())
 }
@@ -135,11 +135,13 @@ fn describe(report: &Report, output: &Output) -> Result<()> {
             format!("{}{default}", parameter.what),
         ]));
     }
-    output.line(parameters.trim_fmt())?;
+    output.table(parameters)?;
     let mut columns = table(&["column", "unit", "what it holds"], &[]);
     for column in report.columns {
         columns.add_row(row([column.name, column.unit, column.what]));
     }
-    output.line(format!("\n{}\n", columns.trim_fmt()))?;
+    output.line("")?;
+    output.table(columns)?;
+    output.line("")?;
     output.line(report.sql.trim_end())
 }

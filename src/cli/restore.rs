@@ -263,6 +263,6 @@ fn list(folder: &Path, output: &Output) -> Result<u8> {
     if files.is_empty() {
         return output.line(format!("{}: there is no backup in it", folder.display())).map(|()| DONE);
     }
-    output.line(rows.trim_fmt())?;
+    output.table(rows)?;
     Ok(DONE)
 }

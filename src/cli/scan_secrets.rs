@@ -58,7 +58,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         return Ok(code);
     }
     if !report.places.is_empty() {
-        output.line(format!("{}\n", places_table(&report.places).trim_fmt()))?;
+        output.table(places_table(&report.places))?;
+        output.line("")?;
     }
     if report.left_off > 0 {
         output.line(format!("and {} more", plural(report.left_off, "place")))?;

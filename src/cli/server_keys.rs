@@ -115,7 +115,7 @@ fn list(place: &Place<'_>, output: &Output) -> Result<u8> {
         let revoked = key.revoked_at.map_or_else(|| "-".to_owned(), time);
         rows.add_row(row([key.name.clone(), role(key).to_owned(), time(key.made_at), revoked]));
     }
-    output.line(rows.trim_fmt())?;
+    output.table(rows)?;
     Ok(DONE)
 }
 

@@ -214,7 +214,8 @@ fn counts(page: &Page, output: &Output) -> Result<()> {
         ]));
     }
     if !page.kinds.is_empty() {
-        output.line(format!("\n{}", kinds.trim_fmt()))?;
+        output.line("")?;
+        output.table(kinds)?;
     }
     if !page.tools.is_empty() {
         let mut tools = table(&["tool", "calls", "errors", "rejected", "pending"], &[1, 2, 3, 4]);
@@ -228,10 +229,12 @@ fn counts(page: &Page, output: &Output) -> Result<()> {
                 number(tool.pending),
             ]));
         }
-        output.line(format!("\n{}", tools.trim_fmt()))?;
+        output.line("")?;
+        output.table(tools)?;
     }
     if !page.usage.is_empty() {
-        output.line(format!("\n{}", super::stats::usage_table(&page.usage).trim_fmt()))?;
+        output.line("")?;
+        output.table(super::stats::usage_table(&page.usage))?;
     }
     Ok(())
 }

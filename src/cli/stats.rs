@@ -105,13 +105,15 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
                 count(*number),
             ]));
         }
-        output.line(format!("\n{}", rows.trim_fmt()))?;
+        output.line("")?;
+        output.table(rows)?;
         if let Some(more @ 1..) = pairs.len().checked_sub(ROWS_SHOWN) {
             output.line(output.dim(&format!("and {more} more (--json has all of them)")))?;
         }
     }
     if !usage.is_empty() {
-        output.line(format!("\n{}", usage_table(&usage).trim_fmt()))?;
+        output.line("")?;
+        output.table(usage_table(&usage))?;
     }
     Ok(DONE)
 }
@@ -180,7 +182,7 @@ fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
             row(vec![name, count(share.conversations), events, payloads, takes, part])
         });
     }
-    output.line(rows.trim_fmt())?;
+    output.table(rows)?;
     if hidden > 0 {
         let which = if is_by_day { "earlier" } else { "smaller" };
         output.line(

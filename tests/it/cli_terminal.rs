@@ -35,7 +35,7 @@ const STRUCTURE: [&str; 14] = [
 
 /// The commands that are run. `ID` and `OTHER` stand for conversations. Other commands change data, wait, or show no
 /// stored data.
-const COMMANDS: [&[&str]; 46] = [
+const COMMANDS: &[&[&str]] = &[
     &["list"],
     &["show", "ID"],
     &["secrets", "ID"],
@@ -64,6 +64,8 @@ const COMMANDS: [&[&str]; 46] = [
     &["branches", "ID"],
     &["diff", "ID", "3", "9"],
     &["diff", "ID", "OTHER"],
+    &["edits", "ID"],
+    &["seen", "--text", "stored"],
     &["stats"],
     &["stats", "--by", "tool"],
     &["stats", "--by", "kind"],
@@ -173,8 +175,13 @@ fn output_on_terminal(program: &Program, arguments: &[String]) -> String {
 
 /// Runs a command on its own terminal, with a pager. Returns what the terminal gets.
 fn output_through(program: &Program, arguments: &[String], pager: &str) -> String {
+    output_at(program, arguments, pager, 200)
+}
+
+/// Runs a command on its own terminal of this width, with a pager. Returns what the terminal gets.
+fn output_at(program: &Program, arguments: &[String], pager: &str, width: u16) -> String {
     let (mut pty, pts) = pty_process::blocking::open().unwrap();
-    pty.resize(Size::new(50, 200)).unwrap();
+    pty.resize(Size::new(50, width)).unwrap();
     let command =
         Command::new(env!("CARGO_BIN_EXE_annals")).args(arguments).current_dir(program.folder.path());
     let command = command.env_remove("ANNALS_DB").env("TERM", "xterm-256color").env("ANNALS_PAGER", pager);
@@ -290,6 +297,53 @@ fn the_list_on_a_terminal_is_short_and_wide_on_request() {
     assert!(wide.contains("/workspace/coding-task/project") && wide.contains("openhands"), "{wide}");
     let found = on_terminal(&["search", "fibonacci", "--limit", "1"]);
     assert!(!found.lines().next().unwrap().contains("-170e-"), "{found}");
+}
+
+#[test]
+fn a_table_is_never_wider_than_the_terminal() {
+    let program = Program::with_goldens();
+    let reports = program.json(&["report"]);
+    let reports = reports["reports"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|report| report["name"].as_str().unwrap().to_owned());
+    let mut commands: Vec<Vec<String>> = reports.map(|name| vec!["report".to_owned(), name]).collect();
+    assert!(commands.len() > 15);
+    let others: [&[&str]; 7] = [
+        &["report"],
+        &["list"],
+        &["branches", "5610"],
+        &["admin-log", "--receipts"],
+        &["query", "SELECT * FROM events LIMIT 20"],
+        &["query", "SELECT * FROM tool_calls"],
+        &["stats", "--by", "tool"],
+    ];
+    commands.extend(others.iter().map(|words| words.iter().map(|word| (*word).to_owned()).collect()));
+    let mut left_out = 0;
+    for width in [80, 100, 160] {
+        for command in &commands {
+            let written = without_own(&output_at(&program, command, "cat", width));
+            for line in written.lines() {
+                // A sentence is wrapped by the terminal, and what it says is complete.
+                if line.starts_with("not shown for want of room: ") {
+                    left_out += 1;
+                    continue;
+                }
+                let columns = unicode_width::UnicodeWidthStr::width(line);
+                assert!(columns <= usize::from(width), "{command:?} at {width}: {columns} in {line}");
+            }
+        }
+    }
+    assert!(left_out > 5, "only {left_out} tables had more columns than room");
+    // On request, and in a pipe, everything is shown.
+    let query = ["query", "SELECT conversation_id, event_id, hash, payload FROM events LIMIT 1"];
+    let piped = program.succeed(&query);
+    let payload = program.json(&query)["rows"][0][3].as_str().unwrap().to_owned();
+    let wide: Vec<String> = query.iter().chain(&["--wide"]).map(|word| (*word).to_owned()).collect();
+    for whole in [piped, without_own(&output_at(&program, &wide, "cat", 80))] {
+        assert!(whole.contains(&payload[..200].replace('\n', " ")), "{whole}");
+    }
 }
 
 #[test]

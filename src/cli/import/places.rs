@@ -147,7 +147,7 @@ pub(super) fn print(places: &[Place], output: &Output) -> Result<()> {
         return output
             .line("there are no conversations of OpenHands, Claude Code or Codex in the usual places");
     }
-    output.line(rows.trim_fmt())
+    output.table(rows)
 }
 
 /// Asks on the terminal whether the conversations are to be imported. False if there is no terminal.

@@ -243,7 +243,7 @@ fn print_conversations(
         ]));
     }
     if !listed.is_empty() {
-        output.line(rows.trim_fmt())?;
+        output.table(rows)?;
     }
     if !counted.is_empty() {
         let mut statuses: BTreeMap<&str, u64> = BTreeMap::new();

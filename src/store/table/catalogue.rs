@@ -287,8 +287,8 @@ impl Entry {
         }
     }
 
-    /// Writes the row back.
-    pub(in crate::store) fn save(&self, db: &Connection, now: Timestamp) -> Result<()> {
+    /// Writes the row back. Afterwards it is as if it had been read again.
+    pub(in crate::store) fn save(&mut self, db: &Connection, now: Timestamp) -> Result<()> {
         let updated_at = self.updated_at.unwrap_or(now);
         set(
             db,
@@ -313,6 +313,10 @@ impl Entry {
         if minute != self.updated_minute || self.created_at_is_new {
             set(db, SAVE_TIMES, params![self.key, self.created_at.0, minute])?;
         }
+        self.updated_minute = minute;
+        self.created_at_is_new = false;
+        self.last_updated_at = Some(updated_at);
+        (self.updated_at, self.first_message, self.last_timestamp) = (None, None, None);
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
+use super::known::Known;
 use super::retry::{self, Missing};
 use crate::chain;
 use crate::error::{Error, Expected, Result};
@@ -98,6 +99,8 @@ pub(super) struct Session<'a> {
     now: Timestamp,
     position: Option<Position>,
     entries: HashMap<ConversationId, Open>,
+    /// What earlier transactions have left, without the rows in `entries`.
+    known: Known,
     /// The host's own projections, which have read the whole log. `None` without any.
     hosted: Option<&'a Hosted>,
 }
@@ -130,8 +133,10 @@ fn fails_cleanly(request: &Request, hosted: Option<&Hosted>) -> bool {
 }
 
 impl<'a> Session<'a> {
-    pub(in crate::store) fn new(db: &'a Connection, hosted: Option<&'a Hosted>) -> Self {
-        Self { db, now: Timestamp::now(), position: None, entries: HashMap::new(), hosted }
+    /// Begins with what is `known` in the open transaction.
+    pub(super) fn new(db: &'a Connection, hosted: Option<&'a Hosted>, known: Known) -> Self {
+        let position = known.position();
+        Self { db, now: Timestamp::now(), position, entries: HashMap::new(), known, hosted }
     }
 
     /// Writes one request without a savepoint: usually it succeeds.
@@ -160,14 +165,24 @@ impl<'a> Session<'a> {
         answer
     }
 
-    /// Writes the catalogue's rows back. After that the transaction can be committed.
-    pub(in crate::store) fn finish(self) -> Result<()> {
-        for open in self.entries.values().filter(|open| open.changed) {
+    /// Writes the catalogue's rows back. After that the transaction can be committed. Returns what is known then.
+    pub(super) fn finish(mut self) -> Result<Known> {
+        for open in self.entries.values_mut().filter(|open| open.changed) {
             open.entry.save(self.db, self.now)?;
         }
-        match (self.hosted, self.position) {
-            (Some(hosted), Some(position)) => hosted.save(self.db, position),
-            _ => Ok(()),
+        if let (Some(hosted), Some(position)) = (self.hosted, self.position) {
+            hosted.save(self.db, position)?;
+        }
+        let entries = self.entries.into_iter().map(|(conversation, open)| (conversation, open.entry));
+        self.known.add(self.position, entries);
+        Ok(self.known)
+    }
+
+    /// Returns the row of a conversation, checked against the end of the log.
+    fn load(&mut self, conversation: &ConversationId) -> Result<Option<Entry>> {
+        match self.known.take(conversation) {
+            Some(entry) => Ok(Some(entry)),
+            None => Entry::load_to_append(self.db, conversation),
         }
     }
 
@@ -175,7 +190,7 @@ impl<'a> Session<'a> {
         let _until_done = Acting::begin(request.user.clone());
         let conversation = &request.conversation;
         if !self.entries.contains_key(conversation)
-            && let Some(entry) = Entry::load_to_append(self.db, conversation)?
+            && let Some(entry) = self.load(conversation)?
         {
             self.entries.insert(conversation.clone(), Open { entry, changed: false });
         }
@@ -242,7 +257,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         // The row is written back before these changes, and read again when it is needed next.
-        let Some(open) = self.entries.remove(&request.conversation) else { return Ok(()) };
+        let Some(mut open) = self.entries.remove(&request.conversation) else { return Ok(()) };
         if open.changed {
             open.entry.save(self.db, self.now)?;
         }

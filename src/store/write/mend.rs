@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 
 use super::append::{Append, Request, Session};
+use super::known::Known;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::Maintenance;
@@ -24,7 +25,7 @@ impl Maintenance<'_> {
         let request = Request::new(conversation.clone(), append);
         self.store.write(|db| {
             let before = head(db, conversation)?;
-            let mut session = Session::new(db, None);
+            let mut session = Session::new(db, None, Known::default());
             session.append_or_undo(&request)?;
             session.finish()?;
             let after = head(db, conversation)?;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::append::{Request, Session, Tried};
+use super::known::Known;
 use super::leading::{self, Held};
 use super::queue::{Answer, Job, Lead, Queue, lock};
 use crate::error::{Error, OwnProjectionError, Result};
@@ -68,6 +69,8 @@ struct Slot {
     checkpointer: Checkpointer,
     /// `None` after the disk failed. The next write opens it again.
     db: Option<Connection>,
+    /// What the last commit has left. Nothing after anything else than a commit of appends.
+    known: Known,
     /// Whether the last group has waited for another process in vain after the store was closed.
     was_busy: bool,
 }
@@ -89,7 +92,12 @@ impl Writer {
             place,
             options,
             hosted,
-            connection: Mutex::new(Slot { checkpointer, db: Some(connection), was_busy: false }),
+            connection: Mutex::new(Slot {
+                checkpointer,
+                db: Some(connection),
+                known: Known::default(),
+                was_busy: false,
+            }),
             queue: Queue::default(),
             signal,
             appends: AtomicU64::new(0),
@@ -229,11 +237,19 @@ impl Writer {
         let gives_up = slot.was_busy && self.signal.is_closed();
         let patience = if gives_up { Duration::ZERO } else { self.options.busy_timeout };
         let span = Span::commit(group.len());
+        let known = std::mem::take(&mut slot.known);
         let outcome = self.with(slot, Presence::check_before_append, |db| {
-            match self.try_group(db, group, patience)? {
-                Some(answers) => Ok(answers),
+            match self.try_group(db, group, patience, known)? {
+                Some(done) => Ok(done),
                 None => self.group_or_undo(db, group, patience),
             }
+        });
+        let outcome = outcome.map(|(answers, known)| {
+            // What is known is only true if it was committed and if this is still the connection that knows it.
+            if slot.db.is_some() {
+                slot.known = known;
+            }
+            answers
         });
         let outcome = span.ended(outcome, |span, answers| {
             span.count("appends", answers.iter().filter(|answer| answer.is_ok()).count() as u64);
@@ -259,32 +275,40 @@ impl Writer {
         db: &Connection,
         group: &[Arc<Job>],
         patience: Duration,
-    ) -> Result<Option<Vec<Answer>>> {
+        known: Known,
+    ) -> Result<Option<(Vec<Answer>, Known)>> {
         let write = self.begin_current(db, patience)?;
-        let mut session = Session::new(&write, self.hosted.as_deref());
+        let mut session = Session::new(&write, self.hosted.as_deref(), known.still(&write)?);
         let mut answers = Vec::with_capacity(group.len());
         for job in group {
             match session.try_append(&job.request) {
                 Tried::Answered(answer) => answers.push(still_open(&write, answer)?),
-                Tried::Torn(error) if group.len() == 1 => return Ok(Some(vec![Err(error)])),
+                Tried::Torn(error) if group.len() == 1 => {
+                    return Ok(Some((vec![Err(error)], Known::default())));
+                }
                 Tried::Torn(_) => return Ok(None),
             }
         }
-        session.finish()?;
-        finish(write, answers).map(Some)
+        let known = session.finish()?;
+        finish(write, answers, known).map(Some)
     }
 
     /// Writes a group with a savepoint for each request. A request that fails half way is undone and the others stay.
-    fn group_or_undo(&self, db: &Connection, group: &[Arc<Job>], patience: Duration) -> Result<Vec<Answer>> {
+    fn group_or_undo(
+        &self,
+        db: &Connection,
+        group: &[Arc<Job>],
+        patience: Duration,
+    ) -> Result<(Vec<Answer>, Known)> {
         let write = self.begin_current(db, patience)?;
-        let mut session = Session::new(&write, self.hosted.as_deref());
+        let mut session = Session::new(&write, self.hosted.as_deref(), Known::default().still(&write)?);
         let mut answers = Vec::with_capacity(group.len());
         for job in group {
             let answer = session.append_or_undo(&job.request);
             answers.push(still_open(&write, answer)?);
         }
-        session.finish()?;
-        finish(write, answers)
+        let known = session.finish()?;
+        finish(write, answers, known)
     }
 
     /// Begins a transaction in which the host's own projections have read the whole log. If they are far behind, other
@@ -308,6 +332,7 @@ impl Writer {
     pub(in crate::store) fn transaction<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.refuse_reentry()?;
         let mut connection = lock(&self.connection);
+        connection.known = Known::default();
         let done = self.with(&mut connection, Presence::check, |db| {
             let write = Write::begin(db, self.options.busy_timeout)?;
             let value = work(&write)?;
@@ -325,6 +350,7 @@ impl Writer {
     pub(in crate::store) fn maintain<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.refuse_reentry()?;
         let mut connection = lock(&self.connection);
+        connection.known = Known::default();
         self.with(&mut connection, Presence::check, |db| {
             let done = work(db);
             let kept = log::keep_guards(db);
@@ -407,12 +433,14 @@ fn still_open(write: &Write<'_>, answer: Answer) -> Result<Answer> {
     answer.and_then(|_| Err(Error::Corrupt { what: "the transaction ended by itself".into() }))
 }
 
-/// Commits unless every request failed. Then the transaction is dropped, which saves a sync.
-fn finish(write: Write<'_>, answers: Vec<Answer>) -> Result<Vec<Answer>> {
-    if answers.iter().any(Result::is_ok) {
-        write.commit()?;
+/// Commits unless every request failed. Then the transaction is dropped, which saves a sync. Returns the answers, and what
+/// is known after the commit.
+fn finish(write: Write<'_>, answers: Vec<Answer>, known: Known) -> Result<(Vec<Answer>, Known)> {
+    if answers.iter().all(Result::is_err) {
+        return Ok((answers, Known::default()));
     }
-    Ok(answers)
+    write.commit()?;
+    Ok((answers, known))
 }
 
 /// The right to lead. When it is dropped, also by a panic, the next caller receives it.

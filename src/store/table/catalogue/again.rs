@@ -116,9 +116,9 @@ pub(in crate::store) fn put_back(
     }
     set(db, FORGET, [stored.key])?;
     let now = stored.last_updated_at.unwrap_or(stored.created_at);
+    let minute = replayed.updated_at.map_or(0, |time| time.0.div_euclid(60_000_000));
     // HEAD is restored later, in `base_state/history.rs`.
     replayed.save(db, now)?;
-    let minute = replayed.updated_at.map_or(0, |time| time.0.div_euclid(60_000_000));
     set(db, SAVE_TIMES, params![stored.key, replayed.created_at.0, minute])
 }
 

@@ -75,16 +75,15 @@ impl Store {
             });
             writer = None;
         } else {
-            let (connection, older) = database::open_or_upgrade(&place, options)?;
-            upgraded_from = older;
+            let opened = database::open_or_upgrade(&place, options)?;
+            upgraded_from = opened.older;
             uri = place.uri("?mode=ro");
             presence = Arc::new(Presence::new(&place, true));
             let (signal, presence) = (Arc::clone(&signal), Arc::clone(&presence));
             // An absolute path: the writer reopens the same file even if the working directory has changed by then.
             let place = place.in_full();
             let hosted = hosted.clone();
-            writer =
-                Some(Arc::new(Writer::new(place, options.clone(), hosted, connection, signal, presence)));
+            writer = Some(Arc::new(Writer::new(place, options.clone(), hosted, opened, signal, presence)));
         }
         let flags = match place {
             Place::File(_) => database::READER_FLAGS,
@@ -100,7 +99,8 @@ impl Store {
             .with_init(move |db| database::set_up_reader(db, &reader_options));
         let patience = options.busy_timeout.max(POOL_PATIENCE_MIN);
         let readers = Readers::new(manager, options.pool_size.max(1), patience);
-        let following = writer.as_ref().map(|writer| Following::begin(Arc::clone(writer))).transpose()?;
+        let begin = |writer: &Arc<Writer>| Following::begin(Arc::clone(writer), &readers);
+        let following = writer.as_ref().map(begin).transpose()?;
         let following = following.map(Arc::new);
         let projector = match &following {
             Some(following) if options.follow_projections => {

@@ -11,7 +11,6 @@ use super::checkpoint;
 use super::place::{self, Place};
 use crate::error::{Error, Result};
 use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, set_up};
-use crate::store::derived::schema;
 use crate::store::engine::{WhileDoing as _, heap, transaction, translate};
 use crate::store::options::{Actor, Durability, Options};
 use crate::store::own::guard;
@@ -27,16 +26,26 @@ pub(in crate::store) const OVERWRITING: &str = "FAST";
 /// (release notes of SQLite 3.51.3, 2026-03-13).
 const ENGINE_MIN: (i32, &str) = (3_051_003, "3.51.3");
 
-/// Opens the connection that writes. Creates or upgrades the schema.
-pub(in crate::store) fn open_writer(place: &Place, options: &Options) -> Result<Connection> {
-    open_or_upgrade(place, options).map(|(db, _)| db)
+/// A connection that writes, as it was opened.
+pub(in crate::store) struct Opened {
+    pub db: Connection,
+    /// The old schema version, if the file was upgraded.
+    pub older: Option<u32>,
+    /// Whether [`make_ready`] was done.
+    pub is_ready: bool,
 }
 
-/// Does the same as `open_writer`, and also returns the old schema version if the file was upgraded.
-pub(in crate::store) fn open_or_upgrade(
-    place: &Place,
-    options: &Options,
-) -> Result<(Connection, Option<u32>)> {
+/// Opens the connection that writes. Creates or upgrades the schema.
+pub(in crate::store) fn open_writer(place: &Place, options: &Options) -> Result<Connection> {
+    let Opened { db, is_ready, .. } = open_or_upgrade(place, options)?;
+    if !is_ready {
+        make_ready(&db, place, options)?;
+    }
+    Ok(db)
+}
+
+/// Does the same as `open_writer`, but a file of the current schema is left for [`make_ready`].
+pub(in crate::store) fn open_or_upgrade(place: &Place, options: &Options) -> Result<Opened> {
     refuse_unsafe_engine()?;
     if let Place::File(path) = place {
         place::prepare(path, options.create)?;
@@ -56,7 +65,7 @@ pub(in crate::store) fn open_or_upgrade(
     }
 }
 
-fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Option<u32>)> {
+fn try_open_writer(place: &Place, options: &Options) -> Result<Opened> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_URI
@@ -65,10 +74,10 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Opti
     db.busy_timeout(options.busy_timeout).doing("opening the database")?;
     // Closing a connection moves what a crash has left in the log into the file. This must not happen to the file of
     // another program, so it is off until the file is recognised.
-    let keeps_log = has_log(place);
+    let keeps_log = log_bytes(place).is_some_and(|bytes| bytes > 0);
     let keep_log = |keep| db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
     keep_log(keeps_log).doing("opening the database")?;
-    let known = recognise(&db, place)?;
+    let known = recognise(&db, place, Schema::IsReadLater)?;
     keep_log(false).doing("opening the database")?;
     if db.is_readonly("main").doing("opening the database")? {
         return Err(Error::ReadOnly { path: place.path() });
@@ -78,6 +87,26 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Opti
             .doing("creating the database")?;
     }
     set_up(&db, &options.actor)?;
+    // A connection that has read a file in this mode has made its log.
+    let is_ready = known < SCHEMA_VERSION || log_bytes(place).is_none();
+    if is_ready {
+        make_ready(&db, place, options)?;
+    }
+    if known < SCHEMA_VERSION {
+        migrate(&mut db)?;
+    }
+    if !options.own_projections.is_empty() {
+        guard::install(&db).doing("setting up the database")?;
+    }
+    db.wal_hook(Some(checkpoint::note));
+    db.busy_handler(Some(transaction::wait)).doing("setting up the database")?;
+    Ok(Opened { db, older: (1..SCHEMA_VERSION).contains(&known).then_some(known), is_ready })
+}
+
+/// Makes a connection ready to write. The engine reads the whole schema for it, which takes as long as the rest of
+/// opening, so it is done before the first write.
+pub(in crate::store) fn make_ready(db: &Connection, place: &Place, options: &Options) -> Result<()> {
+    transaction::be_patient(options.busy_timeout);
     let journal: String = db
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
         .doing("turning on the write-ahead log")?;
@@ -100,21 +129,7 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Opti
          PRAGMA journal_size_limit = {};",
         checkpoint::Bounds::new(options.write_log_bytes_max).bytes_kept()
     ))
-    .doing("setting up the database")?;
-    if known < SCHEMA_VERSION {
-        migrate(&mut db)?;
-    }
-    if let Err(error) = log::carry_guards(&db) {
-        // If a guarded table is missing, that is the error to report.
-        schema::is_whole(&db)?;
-        return Err(error);
-    }
-    if !options.own_projections.is_empty() {
-        guard::install(&db).doing("setting up the database")?;
-    }
-    db.wal_hook(Some(checkpoint::note));
-    db.busy_handler(Some(transaction::wait)).doing("setting up the database")?;
-    Ok((db, (1..SCHEMA_VERSION).contains(&known).then_some(known)))
+    .doing("setting up the database")
 }
 
 /// Opens a connection that only reads, to a file of any schema that this program knows.
@@ -126,7 +141,7 @@ pub(in crate::store) fn open_as_it_is(place: &Place) -> Result<(Connection, u32)
         place::prepare(path, false)?;
     }
     let db = connect(place, &place.uri("?mode=ro"), READER_FLAGS)?;
-    let found = recognise(&db, place)?;
+    let found = recognise(&db, place, Schema::IsRead)?;
     Ok((db, found))
 }
 
@@ -149,11 +164,13 @@ pub(in crate::store) fn reader_uri(place: &Place) -> Result<String> {
         place::prepare(path, false)?;
     }
     let mut uri = place.uri("?mode=ro");
-    let mut found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
-    if matches!(found, Err(Error::CannotOpen { .. } | Error::ReadOnly { .. })) && !has_log(place) {
+    let mut found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place, Schema::IsRead));
+    if matches!(found, Err(Error::CannotOpen { .. } | Error::ReadOnly { .. }))
+        && log_bytes(place).unwrap_or(0) == 0
+    {
         // No process can write here and there is no write-ahead log, so the file alone is complete.
         uri = place.uri(UNCHANGING);
-        found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
+        found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place, Schema::IsRead));
     }
     match found? {
         SCHEMA_VERSION => Ok(uri),
@@ -162,12 +179,12 @@ pub(in crate::store) fn reader_uri(place: &Place) -> Result<String> {
     }
 }
 
-/// Returns whether there is a write-ahead log beside the file that is not empty.
-fn has_log(place: &Place) -> bool {
-    let Place::File(path) = place else { return false };
+/// Returns the size of the write-ahead log beside the file. `None` if there is none.
+fn log_bytes(place: &Place) -> Option<u64> {
+    let Place::File(path) = place else { return None };
     let mut log = path.clone().into_os_string();
     log.push("-wal");
-    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+    std::fs::metadata(log).ok().map(|log| log.len())
 }
 
 /// Sets up a connection of the reader pool.
@@ -214,19 +231,25 @@ fn connect(place: &Place, uri: &str, flags: OpenFlags) -> Result<Connection> {
     Connection::open_with_flags(uri, flags).map_err(|error| refusal(error, place))
 }
 
+/// Whether recognising a file of Annals also reads its schema, which fails if that is damaged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Schema {
+    IsRead,
+    /// It takes as long as the rest of opening.
+    IsReadLater,
+}
+
 /// Returns the schema version of the file: 0 if it is empty.
-fn recognise(db: &Connection, place: &Place) -> Result<u32> {
+fn recognise(db: &Connection, place: &Place, schema: Schema) -> Result<u32> {
     let read = |pragma: &str| db.query_row(pragma, [], |row| row.get::<_, i64>(0));
     let look = || {
         // All values are read in one snapshot, because another process may be creating the file right now.
         let snapshot = db.unchecked_transaction()?;
-        let seen = (
-            read("PRAGMA application_id")?,
-            read("PRAGMA user_version")?,
-            read("SELECT count(*) FROM sqlite_schema")?,
-        );
+        let (application, version) = (read("PRAGMA application_id")?, read("PRAGMA user_version")?);
+        let reads = application == 0 || schema == Schema::IsRead;
+        let objects = if reads { read("SELECT count(*) FROM sqlite_schema")? } else { 1 };
         snapshot.finish()?;
-        Ok(seen)
+        Ok((application, version, objects))
     };
     let (application, version, objects) = look().map_err(|error| refusal(error, place))?;
     if application == 0 && objects == 0 {

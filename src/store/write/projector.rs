@@ -18,6 +18,7 @@ use crate::store::derived::projection::rebuild::RebuildProgress;
 use crate::store::derived::projection::{self, Look, ProjectionStatus, catalogue, search};
 use crate::store::derived::schema;
 use crate::store::engine::is_damage;
+use crate::store::engine::readers::Readers;
 use crate::store::engine::trace::Span;
 use crate::store::engine::transaction::{Write, all_or_nothing};
 use crate::store::file::database;
@@ -57,7 +58,7 @@ impl Projector {
 
 fn follow(following: &Following, signal: &Signal) {
     let mut seen = signal.notifications();
-    let mut behind = true; // an earlier process may have left projections behind the log
+    let mut behind = following.begins_behind || following.writer.hosted().is_some();
     loop {
         if behind {
             // The next reader that needs a projection meets this error again and reports it.
@@ -100,6 +101,8 @@ pub(in crate::store) struct Following {
     /// The objects that were recreated, in words.
     recreated: Mutex<Vec<String>>,
     on_progress: OnceLock<OnProgress>,
+    /// Whether an earlier process may have left projections behind the log.
+    begins_behind: bool,
 }
 
 /// The cookie of the last schema in which no derived object had to be recreated. `i64::MIN` before the first check.
@@ -123,15 +126,26 @@ impl Compared {
 
 impl Following {
     /// Starts to follow the log, after recreating missing derived objects.
-    pub(in crate::store) fn begin(writer: Arc<Writer>) -> Result<Self> {
-        let following = Self {
+    ///
+    /// An intact file is looked at through a reading connection, which the first read needs anyway. The writing one then
+    /// need not read the schema before the first write.
+    pub(in crate::store) fn begin(writer: Arc<Writer>, readers: &Readers) -> Result<Self> {
+        let mut following = Self {
             writer,
             compared: Compared::default(),
             searched_all: AtomicBool::new(false),
             search_is_lost: AtomicBool::new(false),
             recreated: Mutex::default(),
             on_progress: OnceLock::new(),
+            begins_behind: true,
         };
+        if !following.writer.is_ready()
+            && let Ok(db) = readers.get()
+            && following.is_intact(&db).unwrap_or(false)
+        {
+            following.begins_behind = following.is_behind(&db).unwrap_or(true);
+            return Ok(following);
+        }
         following.mend()?;
         following.writer.maintain(|db| {
             if projection::has_impossible(db)? {
@@ -142,6 +156,16 @@ impl Following {
             following.mend_search(db)
         })?;
         Ok(following)
+    }
+
+    /// Returns whether nothing has to be recreated before the file can be used.
+    fn is_intact(&self, db: &Connection) -> Result<bool> {
+        let cookie = schema::cookie(db)?;
+        if !schema::is_as_made(db)? || projection::has_impossible(db)? || search::cannot_be_opened(db)? {
+            return Ok(false);
+        }
+        self.compared.record(cookie);
+        Ok(true)
     }
 
     /// Recreates a search index that the engine cannot open, as it cannot even be checked.

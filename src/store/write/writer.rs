@@ -19,11 +19,12 @@ use super::queue::{Answer, Job, Lead, Queue, lock};
 use crate::error::{Error, OwnProjectionError, Result};
 use crate::ids::Timestamp;
 use crate::store::derived::projection::hosted::{Hosted, Stepped};
+use crate::store::derived::schema;
 use crate::store::engine::is_fatal;
 use crate::store::engine::trace::Span;
 use crate::store::engine::transaction::Write;
 use crate::store::file::checkpoint::{self, Checkpointer, Pinned};
-use crate::store::file::database;
+use crate::store::file::database::{self, Opened};
 use crate::store::file::place::Place;
 use crate::store::file::presence::Presence;
 use crate::store::file::signal::Signal;
@@ -47,8 +48,9 @@ pub(in crate::store) struct Writer {
 impl Drop for Writer {
     /// Moves the log into the file: a reader that closes last cannot. Not if the file or its log was replaced.
     fn drop(&mut self) {
-        if self.presence.check().is_ok() {
-            lock(&self.connection).db.iter().for_each(checkpoint::rescue);
+        let slot = lock(&self.connection);
+        if slot.is_ready && self.presence.check().is_ok() {
+            slot.db.iter().for_each(checkpoint::rescue);
         }
     }
 }
@@ -69,6 +71,8 @@ struct Slot {
     checkpointer: Checkpointer,
     /// `None` after the disk failed. The next write opens it again.
     db: Option<Connection>,
+    /// Whether the connection is ready to write. The first use makes it ready.
+    is_ready: bool,
     /// What the last commit has left. Nothing after anything else than a commit of appends.
     known: Known,
     /// Whether the last group has waited for another process in vain after the store was closed.
@@ -80,7 +84,7 @@ impl Writer {
         place: Place,
         options: Options,
         hosted: Option<Arc<Hosted>>,
-        connection: Connection,
+        Opened { db, is_ready, .. }: Opened,
         signal: Arc<Signal>,
         presence: Arc<Presence>,
     ) -> Self {
@@ -94,7 +98,8 @@ impl Writer {
             hosted,
             connection: Mutex::new(Slot {
                 checkpointer,
-                db: Some(connection),
+                db: Some(db),
+                is_ready,
                 known: Known::default(),
                 was_busy: false,
             }),
@@ -110,6 +115,11 @@ impl Writer {
             appends: self.appends.load(Ordering::Relaxed),
             commits: self.commits.load(Ordering::Relaxed),
         }
+    }
+
+    /// Returns whether the connection has been used, or was made ready when it was opened.
+    pub(super) fn is_ready(&self) -> bool {
+        lock(&self.connection).is_ready
     }
 
     /// Returns a number that is unique among the writers of this process.
@@ -239,6 +249,7 @@ impl Writer {
         let span = Span::commit(group.len());
         let known = std::mem::take(&mut slot.known);
         let outcome = self.with(slot, Presence::check_before_append, |db| {
+            carry_guards(db)?;
             match self.try_group(db, group, patience, known)? {
                 Some(done) => Ok(done),
                 None => self.group_or_undo(db, group, patience),
@@ -334,6 +345,7 @@ impl Writer {
         let mut connection = lock(&self.connection);
         connection.known = Known::default();
         let done = self.with(&mut connection, Presence::check, |db| {
+            carry_guards(db)?;
             let write = Write::begin(db, self.options.busy_timeout)?;
             let value = work(&write)?;
             write.commit()?;
@@ -373,9 +385,15 @@ impl Writer {
             return Err(self.after_move(slot, moved));
         }
         let db = match &mut slot.db {
-            Some(db) => db,
+            Some(db) => {
+                if !slot.is_ready {
+                    database::make_ready(db, &self.place, &self.options)?;
+                }
+                db
+            }
             empty @ None => empty.insert(database::open_writer(&self.place, &self.options)?),
         };
+        slot.is_ready = true;
         let done = match catch_unwind(AssertUnwindSafe(|| work(db))) {
             Ok(done) => done,
             Err(panic) => {
@@ -423,6 +441,14 @@ impl Writer {
     pub(super) fn patience(&self) -> Duration {
         self.options.busy_timeout
     }
+}
+
+/// Puts the writer's own guards in the place of the file's, before the first write.
+///
+/// # Errors
+/// If a guarded table is missing, that is the error.
+fn carry_guards(db: &Connection) -> Result<()> {
+    log::carry_guards(db).map_err(|error| schema::is_whole(db).err().unwrap_or(error))
 }
 
 /// Returns the request's answer. Fails if the engine rolled back the whole transaction and not only the request.

@@ -160,13 +160,13 @@ impl Recording {
         for (number, op) in self.ops.iter().enumerate() {
             match op {
                 Op::Create { name, file } if is_log(name) => logs.push(*file),
-                Op::Write { file, data, .. } if logs.contains(file) => {
-                    // https://sqlite.org/fileformat2.html#walformat: a frame's header of 24 bytes, then its page; the
-                    // header's second number is not 0 if the transaction ends here.
-                    if std::mem::take(&mut ends) {
+                Op::Write { file, offset, data } if logs.contains(file) => {
+                    let frames = frames(*offset, data);
+                    if std::mem::replace(&mut ends, frames.last_is_unfinished && frames.last_ends)
+                        || frames.any_whole_ends
+                    {
                         points.push(number + 1);
                     }
-                    ends = data.len() == 24 && data[4..8] != [0; 4];
                 }
                 Op::Delete { name: gone } if gone.strip_suffix("-journal") == Some(name) => {
                     points.push(number + 1)
@@ -178,6 +178,33 @@ impl Recording {
         points.dedup();
         points
     }
+}
+
+/// What one write to a log has of frames.
+#[derive(Default)]
+struct Frames {
+    /// Whether a frame that it has whole ends a transaction.
+    any_whole_ends: bool,
+    /// Whether its last frame has its page in another write, and whether that frame ends a transaction.
+    last_is_unfinished: bool,
+    last_ends: bool,
+}
+
+/// Reads the frames of a write to a log: a header of 24 bytes, then a page; the header's second number is not 0 if the
+/// transaction ends there (<https://sqlite.org/fileformat2.html#walformat>).
+fn frames(offset: u64, data: &[u8]) -> Frames {
+    const LOG_HEADER: usize = 32;
+    const HEADER: usize = 24;
+    const FRAME: usize = HEADER + 4096;
+    let offset = usize::try_from(offset).expect("a small log");
+    let first = offset.saturating_sub(LOG_HEADER).div_ceil(FRAME) * FRAME + LOG_HEADER;
+    let mut found = Frames::default();
+    for at in (first - offset..data.len()).step_by(FRAME).filter(|at| at + HEADER <= data.len()) {
+        found.last_ends = data[at + 4..at + 8] != [0; 4];
+        found.last_is_unfinished = at + FRAME > data.len();
+        found.any_whole_ends |= found.last_ends && !found.last_is_unfinished;
+    }
+    found
 }
 
 /// Returns the content of the file `name` of an image. An error if the file is not sound.

@@ -1,6 +1,6 @@
 //! The engine (SQLite) itself: its errors, its transactions, its reading connections, the memory that a statement may
-//! use, the functions that statements of others may call, spans of the work with it, the URIs of files, and the user for
-//! whom a thread writes.
+//! use, the functions that statements of others may call, spans of the work with it, the URIs of files, how a commit
+//! is written, and the user for whom a thread writes.
 //!
 //! For all other rooms. It knows no table, and names no other room.
 
@@ -8,6 +8,7 @@ pub(super) mod acting;
 mod error;
 pub(super) mod functions;
 pub(super) mod heap;
+pub(super) mod joined;
 pub(super) mod readers;
 pub(super) mod trace;
 pub(super) mod transaction;

@@ -11,7 +11,7 @@ use super::checkpoint;
 use super::place::{self, Place};
 use crate::error::{Error, Result};
 use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, set_up};
-use crate::store::engine::{WhileDoing as _, heap, transaction, translate};
+use crate::store::engine::{WhileDoing as _, heap, joined, transaction, translate};
 use crate::store::options::{Actor, Durability, Options};
 use crate::store::own::guard;
 use crate::store::table::log;
@@ -70,7 +70,12 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Opened> {
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut db = connect(place, &place.uri(""), flags)?;
+    let parameters = match (place, options.durability) {
+        (Place::File(_), Durability::Full) => joined::parameters().unwrap_or_default(),
+        // Without a sync in every commit, others could look for frames that are not written yet.
+        (Place::File(_), Durability::Normal) | (Place::Memory(_), _) => String::new(),
+    };
+    let mut db = connect(place, &place.uri(&parameters), flags)?;
     db.busy_timeout(options.busy_timeout).doing("opening the database")?;
     // Closing a connection moves what a crash has left in the log into the file. This must not happen to the file of
     // another program, so it is off until the file is recognised.

@@ -343,12 +343,19 @@ fn variable(name: &str) -> Option<(&'static str, String)> {
     variables.iter().rev().find_map(set)
 }
 
-/// Returns the variable that the provider's own programs read, and its key: `OPENAI_API_KEY` for `openai/..`.
-pub(super) fn provider_key(model: &str) -> Option<(String, String)> {
-    let provider = model.split_once('/').map_or("openai", |(provider, _)| provider);
+/// Returns the variable that the provider's own programs read: `OPENAI_API_KEY` for `openai/..`.
+pub(super) fn provider_variable(model: &str) -> String {
+    let provider = match model.split_once('/') {
+        Some((provider, _)) => provider,
+        None => crate::llm::provider_of_bare(model).unwrap_or("openai"),
+    };
     let letters = |character: char| if character.is_ascii_alphanumeric() { character } else { '_' };
-    let variable =
-        format!("{}_API_KEY", provider.chars().map(letters).collect::<String>().to_ascii_uppercase());
+    format!("{}_API_KEY", provider.chars().map(letters).collect::<String>().to_ascii_uppercase())
+}
+
+/// Returns the variable that the provider's own programs read, and its key.
+pub(super) fn provider_key(model: &str) -> Option<(String, String)> {
+    let variable = provider_variable(model);
     let key = std::env::var(&variable).ok().filter(|key| !key.is_empty())?;
     Some((variable, key))
 }

@@ -40,6 +40,23 @@ pub type KeySource = Arc<dyn Fn() -> Option<Secret> + Send + Sync>;
 /// Receives the records of calls, instead of the folder that the settings name.
 pub type LogSink = Arc<dyn Fn(CompletionLog) + Send + Sync>;
 
+/// A call that failed and is about to be tried again.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Retry<'a> {
+    /// Why the last try failed.
+    pub error: &'a LlmError,
+    /// The number of the next try, from 2 on.
+    pub attempt: u64,
+    /// The number of tries altogether.
+    pub attempts_max: u64,
+    /// The time before the next try.
+    pub wait: Duration,
+}
+
+/// Is called before the wait for each further try of a call.
+pub type RetrySink = Arc<dyn Fn(&Retry<'_>) + Send + Sync>;
+
 /// The options of a client, in addition to its settings.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -56,6 +73,8 @@ pub struct ClientOptions {
     pub new_key: Option<KeySource>,
     /// Receives the records of calls, if the settings request records.
     pub log: Option<LogSink>,
+    /// Is called before the wait for each further try of a call.
+    pub on_retry: Option<RetrySink>,
 }
 
 setters!(ClientOptions {
@@ -65,6 +84,7 @@ setters!(ClientOptions {
     private_pictures: bool,
     new_key,
     log,
+    on_retry,
 });
 
 impl ClientOptions {
@@ -78,6 +98,7 @@ impl ClientOptions {
             private_pictures: false,
             new_key: None,
             log: None,
+            on_retry: None,
         }
     }
 
@@ -85,6 +106,13 @@ impl ClientOptions {
     #[must_use]
     pub fn new_key(mut self, new_key: KeySource) -> Self {
         self.new_key = Some(new_key);
+        self
+    }
+
+    /// Sets [`on_retry`](field@Self::on_retry).
+    #[must_use]
+    pub fn on_retry(mut self, on_retry: RetrySink) -> Self {
+        self.on_retry = Some(on_retry);
         self
     }
 
@@ -149,6 +177,10 @@ impl Client {
                 {
                     // At temperature 0, the same request would get the same reply.
                     setup.settings.temperature = Some(1.0);
+                }
+                if let Some(on_retry) = &self.options.on_retry {
+                    let (attempt, attempts_max) = waits.next_try();
+                    on_retry(&Retry { error: &failure.error, attempt, attempts_max, wait });
                 }
                 unless_cancelled(call.cancel, tokio::time::sleep(wait)).await?;
             }

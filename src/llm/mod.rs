@@ -56,7 +56,7 @@ mod worded;
 use std::pin::Pin;
 use std::time::Duration;
 
-pub use client::{Client, ClientOptions, KeySource, LogSink};
+pub use client::{Client, ClientOptions, KeySource, LogSink, Retry, RetrySink};
 pub use completion_log::CompletionLog;
 pub use error::LlmError;
 pub use fallback::Fallback;
@@ -65,6 +65,8 @@ pub(crate) use http::tls;
 pub use known::{Known, Models};
 pub use plain::{Plain, PlainAnswer, PlainError};
 pub use provider::Protocol;
+#[cfg(feature = "cli")]
+pub(crate) use provider::of_bare as provider_of_bare;
 pub use scripted::Scripted;
 pub use settings::{ApiMode, AuthType, Headers, Settings, SettingsError};
 pub use setup::INPUT_TOKENS_MIN;

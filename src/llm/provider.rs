@@ -143,9 +143,7 @@ impl Route {
         let name = &*settings.model;
         let (provider, model) = match name.split_once('/') {
             Some((prefix, model)) => (find(prefix), model),
-            None => {
-                (BARE.iter().find(|(start, _)| name.starts_with(start)).and_then(|(_, of)| find(of)), name)
-            }
+            None => (of_bare(name).and_then(find), name),
         };
         // A name without a known provider is sent unchanged to the given address, with OpenAI's interface.
         let (provider, model) = match (provider, &settings.base_url) {
@@ -174,6 +172,19 @@ impl Route {
         }
         base.to_owned()
     }
+}
+
+/// Returns the provider whose address the settings use without a key, although it answers no one without one.
+pub(super) fn without_key(settings: &Settings) -> Option<&'static str> {
+    let (route, _) = Route::of(settings).ok()?;
+    let is_public = route.provider.base.is_some_and(|base| !base.starts_with("http://localhost"));
+    let has_key = settings.api_key.is_some() || settings.extra_headers.is_some();
+    (is_public && settings.base_url.is_none() && !has_key).then_some(route.provider.name)
+}
+
+/// Returns the provider of a model whose name has no prefix, such as `gpt-4o`. `None` if it is not known.
+pub(crate) fn of_bare(model: &str) -> Option<&'static str> {
+    BARE.iter().find(|(start, _)| model.starts_with(start)).map(|(_, of)| *of)
 }
 
 fn find(name: &str) -> Option<&'static Provider> {
@@ -207,6 +218,24 @@ mod tests {
         ] {
             let (provider, name, base) = route(model, base).unwrap();
             assert_eq!((&*provider, &*name, &*base), expected, "{model}");
+        }
+    }
+
+    #[test]
+    fn a_provider_without_its_key_is_named() {
+        for (model, base, provider) in [
+            ("openai/gpt-4o", None, Some("openai")),
+            ("claude-sonnet-4-5", None, Some("anthropic")),
+            ("openai/gpt-4o", Some("http://here:1/v1"), None),
+            ("ollama/llama3", None, None),
+            ("litellm_proxy/x", Some("http://here:1/v1"), None),
+            ("foo", None, None),
+        ] {
+            let mut settings = Settings::new(model);
+            settings.base_url = base.map(Into::into);
+            assert_eq!(without_key(&settings), provider, "{model}");
+            settings.api_key = Some(crate::secret::StoredSecret::read("k", None));
+            assert_eq!(without_key(&settings), None, "{model}");
         }
     }
 

@@ -27,6 +27,11 @@ impl Waits {
         }
     }
 
+    /// Returns the number of the next try, and the number of tries altogether.
+    pub fn next_try(&self) -> (u64, u64) {
+        (self.tried + 1, self.tries_max)
+    }
+
     /// Returns how long to wait after this failure before the next try. `None` if there is no further try.
     ///
     /// The longer of the provider's wait and the settings' wait is used, but never more than the longest allowed wait.

@@ -210,6 +210,13 @@ pub enum SettingsError {
 }
 
 impl Settings {
+    /// Returns the provider that these settings ask without a key, although it answers no one without one. `None` if there
+    /// is a key, headers or another address, or if the model's provider needs none.
+    #[must_use]
+    pub fn without_key(&self) -> Option<&'static str> {
+        super::provider::without_key(self)
+    }
+
     /// Returns the default settings for a model with this name.
     #[must_use]
     pub fn new(model: &str) -> Self {

@@ -324,6 +324,69 @@ fn no_run_begins_without_a_model() {
     assert!(errors.contains("there is no"), "{errors}");
 }
 
+/// A model that nothing answers for.
+const NOWHERE: [&str; 6] = ["run", "Go", "--model", "openai/m", "--base-url", "http://127.0.0.1:1/v1"];
+
+#[test]
+fn no_conversation_is_stored_for_a_model_that_cannot_be_asked() {
+    let desk = Desk::new([]);
+    let refused = |model: &str, words: &[&str]| {
+        let mut command = desk.command(&["run", "Go", "--model", model]);
+        command.env_remove("LLM_API_KEY").env_remove("LLM_BASE_URL");
+        let (code, out, errors) = decoded(&command.output().unwrap());
+        assert_eq!((code, &*out), (1, ""), "{errors}");
+        for word in words {
+            assert!(errors.contains(word), "{word}: {errors}");
+        }
+    };
+    refused(
+        "anthropic/claude-sonnet-4-5",
+        &["needs a key of anthropic", "set ANTHROPIC_API_KEY or LLM_API_KEY"],
+    );
+    refused("claude-sonnet-4-5", &["needs a key of anthropic", "set ANTHROPIC_API_KEY or LLM_API_KEY"]);
+    let mut command = desk.command(&["run", "Go", "--model", "foo"]);
+    let (code, _, errors) = decoded(&command.env_remove("LLM_BASE_URL").output().unwrap());
+    assert!(code != 0 && errors.contains("names no provider"), "{errors}");
+    let list: Value = serde_json::from_str(&desk.done(&["--json", "list"])).unwrap();
+    assert_eq!(list["conversations"], json!([]));
+}
+
+#[test]
+fn a_failed_call_is_reported_at_once_and_a_signal_ends_the_wait() {
+    let desk = Desk::new([]);
+    for (json, signal) in [(true, rustix::process::Signal::TERM), (false, rustix::process::Signal::INT)] {
+        let mut command = desk.command(if json { &["--json"] } else { &[] });
+        let mut child = command.args(NOWHERE).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines: Box<dyn std::io::Read> = match json {
+            true => Box::new(child.stdout.take().unwrap()),
+            false => Box::new(child.stderr.take().unwrap()),
+        };
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(lines)).map(Result::unwrap);
+        // The first wait takes eight seconds, and all of them two minutes.
+        if json {
+            let retry = lines.find(|line| line.starts_with("{\"retry\":")).expect("a line");
+            let retry: Value = serde_json::from_str(&retry).unwrap();
+            assert_eq!(retry["retry"]["attempt"], 2);
+            assert_eq!((&retry["retry"]["of"], &retry["retry"]["wait_seconds"]), (&json!(5), &json!(8.0)));
+            assert!(retry["retry"]["error"].as_str().unwrap().contains("cannot be reached"), "{retry}");
+        } else {
+            let line = lines.next().expect("a line");
+            assert!(line.contains("cannot be reached") && line.ends_with("; try 2 of 5 in 8 s"), "{line}");
+        }
+        let process = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(process, signal).unwrap();
+        // It does not wait for the second try.
+        let rest: Vec<String> = lines.collect();
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{rest:?}");
+        assert!(
+            !rest.iter().any(|line| line.contains("\"attempt\":3") || line.contains("try 3")),
+            "{rest:?}"
+        );
+        let list: Value = serde_json::from_str(&desk.done(&["--json", "list"])).unwrap();
+        assert_eq!(list["conversations"][0]["status"], "paused");
+    }
+}
+
 #[test]
 fn a_secret_is_given_to_commands_that_name_it_and_never_shown() {
     let desk = Desk::new([

@@ -100,7 +100,8 @@ pub(super) async fn drive(
     })
 }
 
-/// Runs the conversation once. The first Ctrl-C pauses the run, the second one interrupts it.
+/// Runs the conversation once. The first Ctrl-C pauses the run, the second one interrupts it. While a failed call waits for
+/// its next try, the first one interrupts it: the step could take minutes.
 async fn run_once(
     conversation: &AnyConversation,
     screen: &Arc<Screen>,
@@ -116,10 +117,12 @@ async fn run_once(
             _ = ticks.tick() => screen.tick(),
             () = stop_requested() => {
                 let conversation = conversation.clone();
-                if let Some(pausing) = &pausing {
+                if pausing.is_some() || screen.is_retrying() {
                     screen.note("interrupting");
                     // The interrupt replaces a pause that has not taken effect yet.
-                    pausing.abort();
+                    if let Some(pausing) = &pausing {
+                        pausing.abort();
+                    }
                     tokio::spawn(async move { conversation.interrupt().await });
                 } else {
                     screen.note("pausing after this step; Ctrl-C again interrupts it");

@@ -5,13 +5,15 @@
 
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
 
 use super::flow::Flow;
 use crate::cli::print::{Output, span, width};
 use crate::event::{ActionEvent, Event, Source};
 use crate::ids::EventId;
-use crate::llm::Delta;
+use crate::llm::{Delta, Retry};
 use crate::state::Spent;
 use crate::visualizer::{Colour, Form, Line, Options, Style, cut, draw};
 
@@ -38,6 +40,8 @@ struct State {
     /// Whether the status line is drawn.
     is_status_drawn: bool,
     frame: usize,
+    /// Whether a failed call waits for its next try.
+    is_retrying: bool,
     /// Replaces the hint in the status line until the run rests. It says that the run is about to stop.
     note: Option<&'static str>,
 }
@@ -78,6 +82,7 @@ impl Screen {
         }
         let shown = reply.filter(|reply| reply.item == *event.id());
         state.waiting = Some((next_wait(event), Instant::now()));
+        state.is_retrying = false;
         match (event, shown) {
             // The system prompt is not shown.
             (Event::SystemPrompt(_), _) => {}
@@ -153,6 +158,32 @@ impl Screen {
         self.print(&format!("\n{}\n", self.output.paint(&head)));
     }
 
+    /// Shows that a call failed, why, and when it is tried again.
+    pub(super) fn retry(&self, retry: &Retry<'_>) {
+        let Retry { error, attempt, attempts_max, wait, .. } = retry;
+        let next = format!("try {attempt} of {attempts_max} in {}", seconds(*wait));
+        // Before the line: who reads it may stop the run at once.
+        let mut state = self.lock();
+        state.waiting = Some((format!("{next}:"), Instant::now()));
+        state.is_retrying = true;
+        drop(state);
+        if self.json {
+            let retry = json!({"error": error.to_string(), "attempt": attempt, "of": attempts_max,
+                "wait_seconds": wait.as_secs_f64()});
+            self.print(&format!("{}\n", json!({ "retry": retry })));
+        } else if self.is_terminal {
+            self.line(&self.dim(&self.output.safe(&format!("{error}; {next}"))));
+        } else {
+            self.output.remark(format!("{error}; {next}"));
+        }
+    }
+
+    /// Returns whether a failed call waits for its next try. A step may take minutes then.
+    pub(super) fn is_retrying(&self) -> bool {
+        let state = self.lock();
+        state.is_retrying && state.reply.is_none()
+    }
+
     /// Redraws the status line with the next frame of its spinner.
     pub(super) fn tick(&self) {
         if !self.is_terminal {
@@ -192,7 +223,7 @@ impl Screen {
         if let Some(reply) = state.reply.take() {
             self.print(&reply.flow.end());
         }
-        (state.waiting, state.note) = (None, None);
+        (state.waiting, state.note, state.is_retrying) = (None, None, false);
     }
 
     /// Shows in the status line what the run waits for from now on.
@@ -228,6 +259,12 @@ impl Screen {
         let _ignored = self.output.raw(text.as_bytes());
         let _ignored = std::io::stdout().flush();
     }
+}
+
+/// Returns a time in seconds, without a fraction of zero.
+fn seconds(time: Duration) -> String {
+    let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    span(time).replace(".0 s", " s")
 }
 
 /// Returns what the run waits for after an event.

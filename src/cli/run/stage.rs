@@ -1,21 +1,25 @@
 //! Opens conversations with their agent, model, keys and secrets.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::screen::Screen;
 use super::way::{Folder, Remote};
 use super::{Arguments, Trouble};
 use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::cli::Place;
-use crate::cli::settings::{Confirm, Extras, Found, Model, Origin, Settings, cipher, home, provider_key};
-use crate::conversation::{AnyConversation, Builder, Conversation, ConversationError, Host, Obstacle};
+use crate::cli::settings::{
+    Confirm, Extras, Found, Model, Origin, Settings, cipher, home, provider_key, provider_variable,
+};
+use crate::conversation::{
+    AnyConversation, Builder, Conversation, ConversationError, Host, ModelMaker, Obstacle,
+};
 use crate::event::Json;
 use crate::hook;
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::json::Raw;
-use crate::llm::Settings as Llm;
 use crate::llm::profiles::Profiles;
+use crate::llm::{Client, ClientOptions, Settings as Llm, Transport};
 use crate::plugin::PluginSource;
 use crate::remote::Server;
 use crate::secret::{Source, StoredSecret};
@@ -38,6 +42,8 @@ pub(super) struct Stage<'a> {
     found: Found,
     /// The folder to work in, instead of the one that a conversation had.
     folder: Option<PathBuf>,
+    /// The connections to providers. They are made with the first model.
+    transport: Arc<OnceLock<Transport>>,
 }
 
 impl<'a> Stage<'a> {
@@ -54,7 +60,7 @@ impl<'a> Stage<'a> {
             Some(_) => crate::Store::in_memory(&Options::default())?,
             None => place.open(&Options { create, ..Options::default() })?,
         };
-        Ok(Self { place, host: Host::new(store), server, found, folder: None })
+        Ok(Self { place, host: Host::new(store), server, found, folder: None, transport: Arc::default() })
     }
 
     /// Sets the folder to work in, if one was typed.
@@ -74,6 +80,7 @@ impl<'a> Stage<'a> {
         screen: Option<&Arc<Screen>>,
     ) -> Result<AnyConversation, Trouble> {
         let agent = self.new_agent()?;
+        self.check_model(&self.llm()?)?;
         let mut builder = self
             .builder(&ConversationId::mint(), screen)
             .agent(agent)
@@ -102,6 +109,42 @@ impl<'a> Stage<'a> {
             }
             None => Ok(builder.open_in(folder.unwrap_or(Path::new("."))).await?),
         }
+    }
+
+    /// Refuses a model that cannot be asked, before anything is stored. Sends no request.
+    fn check_model(&self, llm: &Llm) -> Result<(), Trouble> {
+        if self.server.is_some() {
+            return Ok(()); // the server may have the key, and other models
+        }
+        if let Some(provider) = llm.without_key() {
+            let variable = provider_variable(&llm.model);
+            return Err(Trouble::Refused {
+                what: format!("{} needs a key of {provider}, and there is none", llm.model),
+                hint: Some(format!("set {variable} or LLM_API_KEY, or use a --profile that has one")),
+            });
+        }
+        self.models(None)(llm).map_err(ConversationError::from)?;
+        Ok(())
+    }
+
+    /// Returns the function that makes models. A call that is tried again is shown on the screen.
+    fn models(&self, screen: Option<&Arc<Screen>>) -> ModelMaker {
+        let transport = Arc::clone(&self.transport);
+        let screen = screen.map(Arc::clone);
+        Arc::new(move |llm| {
+            let transport = match transport.get() {
+                Some(transport) => transport.clone(),
+                None => {
+                    let made = Transport::new()?;
+                    transport.get_or_init(|| made).clone()
+                }
+            };
+            let mut options = ClientOptions::new(transport);
+            if let Some(screen) = screen.clone() {
+                options = options.on_retry(Arc::new(move |retry| screen.retry(retry)));
+            }
+            Ok(Arc::new(Client::new(llm.clone(), &options)?))
+        })
     }
 
     /// Makes an agent of the settings.
@@ -192,7 +235,13 @@ impl<'a> Stage<'a> {
             None => None,
         };
         builder = match agent {
-            Some(agent) => builder.agent(self.with_keys(&agent)?),
+            Some(agent) => {
+                let agent = self.with_keys(&agent)?;
+                if let (Some(llm), Some(_)) = (agent.llm(), screen) {
+                    self.check_model(&Llm::from_raw(llm).map_err(Trouble::refused)?)?;
+                }
+                builder.agent(agent)
+            }
             // Its record names no agent, so it gets one with the typed model.
             None => builder.agent(self.new_agent()?),
         };
@@ -255,7 +304,7 @@ impl<'a> Stage<'a> {
             Conversation::builder().id(id.clone()).max_iterations(self.settings().max_iterations);
         if self.server.is_none() {
             let keep_dir = super::keep_dir(self.place.path).join(id.folder_name());
-            builder = builder.host(&self.host).keep_dir(keep_dir);
+            builder = builder.host(&self.host).keep_dir(keep_dir).models(self.models(screen));
         }
         if let Some(budget) = self.settings().max_budget {
             builder = builder.max_budget(budget);
@@ -415,7 +464,7 @@ pub(super) fn secrets(given: &[String]) -> Result<Vec<(String, Source)>, Trouble
 /// Returns the model that the settings name, to save it as a profile.
 pub(super) fn llm_of(found: Found, place: &Place<'_>) -> Result<Llm, Trouble> {
     let host = Host::new(crate::Store::in_memory(&Options::default())?);
-    Stage { place, host, server: None, found, folder: None }.llm()
+    Stage { place, host, server: None, found, folder: None, transport: Arc::default() }.llm()
 }
 
 /// Returns the task of the command line. If it is `-`, reads the task from standard input.

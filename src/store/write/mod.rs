@@ -10,6 +10,7 @@ mod leading;
 #[cfg(feature = "aio")]
 pub(super) mod leads;
 mod mend;
+mod outcome;
 pub(super) mod projector;
 pub(super) mod queue;
 mod retry;

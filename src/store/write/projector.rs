@@ -2,13 +2,14 @@
 //! for it.
 
 mod hosted;
+mod strangers;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 
 use super::writer::Writer;
 use crate::error::{Error, Result};
@@ -28,6 +29,7 @@ use crate::store::options::Options;
 use crate::store::table::log;
 use crate::store::table::repair::{self, Mending, Repair};
 use crate::store::{Maintenance, Store};
+use strangers::naming_strangers;
 
 /// Projections follow if nothing was appended for this long.
 const QUIET: Duration = Duration::from_millis(100);
@@ -279,34 +281,6 @@ impl Following {
             }
         }
     }
-}
-
-/// Adds to an error the objects of other programs that may have caused it: a statement on derived tables was rejected.
-fn naming_strangers(error: Error, strangers: impl FnOnce() -> Result<Vec<String>>) -> Error {
-    let (doing, source) = match error {
-        Error::Storage { doing, source } => (doing, source.downcast::<rusqlite::Error>()),
-        other => return other,
-    };
-    let source = match source {
-        Ok(source) => *source,
-        Err(source) => return Error::Storage { doing, source },
-    };
-    let source = match source {
-        rusqlite::Error::SqliteFailure(failure, said)
-            if matches!(failure.code, ErrorCode::ConstraintViolation | ErrorCode::Unknown) =>
-        {
-            let said = match strangers() {
-                Ok(names) if !names.is_empty() => {
-                    let what = said.unwrap_or_else(|| failure.to_string());
-                    Some(format!("{what} (not of Annals' making: {})", names.join(", ")))
-                }
-                _ => said,
-            };
-            rusqlite::Error::SqliteFailure(failure, said)
-        }
-        other => other,
-    };
-    Error::Storage { doing, source: source.into() }
 }
 
 impl Store {

@@ -15,8 +15,9 @@ use rusqlite::Connection;
 use super::append::{Request, Session, Tried};
 use super::known::Known;
 use super::leading::{self, Held};
+use super::outcome::{copied, finish, still_open};
 use super::queue::{Answer, Job, Lead, Queue, lock};
-use crate::error::{Error, OwnProjectionError, Result};
+use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::store::derived::projection::hosted::{Hosted, Stepped};
 use crate::store::derived::schema;
@@ -451,24 +452,6 @@ fn carry_guards(db: &Connection) -> Result<()> {
     log::carry_guards(db).map_err(|error| schema::is_whole(db).err().unwrap_or(error))
 }
 
-/// Returns the request's answer. Fails if the engine rolled back the whole transaction and not only the request.
-fn still_open(write: &Write<'_>, answer: Answer) -> Result<Answer> {
-    if !write.is_autocommit() {
-        return Ok(answer);
-    }
-    answer.and_then(|_| Err(Error::Corrupt { what: "the transaction ended by itself".into() }))
-}
-
-/// Commits unless every request failed. Then the transaction is dropped, which saves a sync. Returns the answers, and what
-/// is known after the commit.
-fn finish(write: Write<'_>, answers: Vec<Answer>, known: Known) -> Result<(Vec<Answer>, Known)> {
-    if answers.iter().all(Result::is_err) {
-        return Ok((answers, Known::default()));
-    }
-    write.commit()?;
-    Ok((answers, known))
-}
-
 /// The right to lead. When it is dropped, also by a panic, the next caller receives it.
 struct Baton<'a> {
     writer: &'a Arc<Writer>,
@@ -503,24 +486,6 @@ impl Drop for Baton<'_> {
             }
         }
         self.writer.signal.notify();
-    }
-}
-
-/// Copies an error for another caller of the group.
-fn copied(error: &Error) -> Error {
-    match error {
-        Error::Busy { waited_ms } => Error::Busy { waited_ms: *waited_ms },
-        Error::DiskFull { doing, source } => Error::DiskFull { doing, source: source.to_string().into() },
-        Error::Storage { doing, source } => Error::Storage { doing, source: source.to_string().into() },
-        Error::ReadOnly { path } => Error::ReadOnly { path: path.clone() },
-        Error::Corrupt { what } => Error::Corrupt { what: what.clone() },
-        Error::LostTable { table } => Error::LostTable { table: table.clone() },
-        Error::OwnProjection(OwnProjectionError::Stuck { name, position, source }) => {
-            let source = source.to_string().into();
-            OwnProjectionError::Stuck { name: name.clone(), position: *position, source }.into()
-        }
-        Error::Moved { path, what } => Error::Moved { path: path.clone(), what },
-        other => Error::Storage { doing: "committing together", source: other.to_string().into() },
     }
 }
 

@@ -1,0 +1,42 @@
+//! How a group of appends ends: with a commit, and with an answer for each caller.
+
+use super::known::Known;
+use super::queue::Answer;
+use crate::error::{Error, OwnProjectionError, Result};
+use crate::store::engine::transaction::Write;
+
+/// Returns the request's answer. Fails if the engine rolled back the whole transaction and not only the request.
+pub(super) fn still_open(write: &Write<'_>, answer: Answer) -> Result<Answer> {
+    if !write.is_autocommit() {
+        return Ok(answer);
+    }
+    answer.and_then(|_| Err(Error::Corrupt { what: "the transaction ended by itself".into() }))
+}
+
+/// Commits unless every request failed. Then the transaction is dropped, which saves a sync. Returns the answers, and what
+/// is known after the commit.
+pub(super) fn finish(write: Write<'_>, answers: Vec<Answer>, known: Known) -> Result<(Vec<Answer>, Known)> {
+    if answers.iter().all(Result::is_err) {
+        return Ok((answers, Known::default()));
+    }
+    write.commit()?;
+    Ok((answers, known))
+}
+
+/// Copies an error for another caller of the group.
+pub(super) fn copied(error: &Error) -> Error {
+    match error {
+        Error::Busy { waited_ms } => Error::Busy { waited_ms: *waited_ms },
+        Error::DiskFull { doing, source } => Error::DiskFull { doing, source: source.to_string().into() },
+        Error::Storage { doing, source } => Error::Storage { doing, source: source.to_string().into() },
+        Error::ReadOnly { path } => Error::ReadOnly { path: path.clone() },
+        Error::Corrupt { what } => Error::Corrupt { what: what.clone() },
+        Error::LostTable { table } => Error::LostTable { table: table.clone() },
+        Error::OwnProjection(OwnProjectionError::Stuck { name, position, source }) => {
+            let source = source.to_string().into();
+            OwnProjectionError::Stuck { name: name.clone(), position: *position, source }.into()
+        }
+        Error::Moved { path, what } => Error::Moved { path: path.clone(), what },
+        other => Error::Storage { doing: "committing together", source: other.to_string().into() },
+    }
+}

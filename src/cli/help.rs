@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use clap::{Command, CommandFactory as _};
 
 use super::arguments::Arguments;
+use super::complete;
 use super::print::width;
 
 /// The groups in their order, each with its commands.
@@ -66,7 +67,7 @@ const WIDTH_MAX: usize = 100;
 
 /// Returns the program's command, whose help lists the commands in groups.
 pub(super) fn command() -> Command {
-    let command = Arguments::command();
+    let command = complete::with_ids(Arguments::command());
     let groups = groups(&command, usize::from(width()).min(WIDTH_MAX));
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"

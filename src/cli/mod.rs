@@ -15,6 +15,7 @@ mod backup;
 mod branches;
 mod carry;
 mod commands;
+mod complete;
 mod completions;
 #[cfg(feature = "agent")]
 mod config;
@@ -101,6 +102,7 @@ pub fn main() -> ExitCode {
     if let Some(swept) = sweep::is_asked() {
         return swept;
     }
+    complete::answer_shell();
     let given = match help::command().try_get_matches() {
         Ok(given) => given,
         Err(error) => return refuse(&error),

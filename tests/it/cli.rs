@@ -459,10 +459,44 @@ fn reports_take_times_in_words_and_their_usual_options() {
     assert!(code == 1 && error.contains("has no parameter"), "{error}");
 }
 
+/// Asks for completions of a line, as the script for fish does: a line for each value, with its description after a tab.
+fn completed(program: &Program, line: &[&str]) -> Vec<String> {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_annals"));
+    let command = command.env("COMPLETE", "fish").env_remove("ANNALS_DB").current_dir(program.folder.path());
+    let output = command.args(["--", "annals"]).args(line).output().unwrap();
+    assert!(output.status.success(), "{line:?}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_shell_completes_ids_of_conversations() {
+    let program = Program::with_goldens();
+    let found = completed(&program, &["show", "5610"]);
+    assert!(found.len() == 1 && found[0].starts_with("5610a708\tWrite a fibonacci module"), "{found:?}");
+    assert_eq!(
+        completed(&program, &["export", "5610a708-170"]),
+        completed(&program, &["tail", "5610a708-170"])
+    );
+    assert!(
+        completed(&program, &["tail", "5610a708-170"])[0]
+            .starts_with("5610a708-170e-58da-bb08-33350f7cdc03\t")
+    );
+    assert!(completed(&program, &["show", ""]).len() > 5);
+    assert!(completed(&program, &["diff", "5610", "18"])[0].starts_with("18bb6d90\t"));
+    // Another database is the one that is asked, and one that is not there is not made.
+    let other = program.folder.path().join("other.db");
+    assert_eq!(completed(&program, &["--db", other.to_str().unwrap(), "show", "5610"]), [""; 0]);
+    assert!(!other.exists());
+    // Commands and options are completed as before.
+    assert!(completed(&program, &["expo"])[0].starts_with("export\t"));
+}
+
 #[test]
 fn completions_exist_and_help_has_examples() {
     let program = Program::new();
-    assert!(program.succeed(&["completions", "bash"]).contains("_annals"));
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(program.succeed(&["completions", shell]).contains("annals"), "{shell}");
+    }
     for command in ["import", "export", "list", "events", "tail", "search", "open", "completions"] {
         assert!(program.succeed(&[command, "--help"]).contains("Example"), "{command}");
     }

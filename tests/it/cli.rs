@@ -482,7 +482,7 @@ fn a_shell_completes_ids_of_conversations() {
             .starts_with("5610a708-170e-58da-bb08-33350f7cdc03\t")
     );
     assert!(completed(&program, &["show", ""]).len() > 5);
-    assert!(completed(&program, &["diff", "5610", "18"])[0].starts_with("18bb6d90\t"));
+    assert!(completed(&program, &["export", "5610a708", "18bb"])[0].starts_with("18bb6d90\t"));
     // Another database is the one that is asked, and one that is not there is not made.
     let other = program.folder.path().join("other.db");
     assert_eq!(completed(&program, &["--db", other.to_str().unwrap(), "show", "5610"]), [""; 0]);

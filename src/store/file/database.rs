@@ -87,15 +87,16 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Opened> {
     if db.is_readonly("main").doing("opening the database")? {
         return Err(Error::ReadOnly { path: place.path() });
     }
-    if known == 0 {
-        db.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID};"))
-            .doing("creating the database")?;
-    }
     set_up(&db, &options.actor)?;
     // A connection that has read a file in this mode has made its log.
     let is_ready = known < SCHEMA_VERSION || log_bytes(place).is_none();
     if is_ready {
         make_ready(&db, place, options)?;
+    }
+    if known == 0 {
+        // After the settings: they say that each commit is synced, on which the layer over the log relies.
+        db.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID};"))
+            .doing("creating the database")?;
     }
     if known < SCHEMA_VERSION {
         migrate(&mut db)?;
@@ -184,7 +185,7 @@ pub(in crate::store) fn reader_uri(place: &Place) -> Result<String> {
     }
 }
 
-/// Returns the size of the write-ahead log beside the file. `None` if there is none.
+/// Returns the size of the write-ahead log beside the file. `None` without a log.
 fn log_bytes(place: &Place) -> Option<u64> {
     let Place::File(path) = place else { return None };
     let mut log = path.clone().into_os_string();

@@ -34,14 +34,16 @@ impl Host {
 
     /// Returns a client of the provider in these settings.
     pub(super) fn client(&self, settings: &Settings) -> Result<Client, LlmError> {
-        let transport = match self.transport.get() {
-            Some(transport) => transport.clone(),
-            None => {
-                let made = Transport::new()?;
-                self.transport.get_or_init(|| made).clone()
-            }
-        };
-        Client::new(settings.clone(), &ClientOptions::new(transport))
+        Client::new(settings.clone(), &ClientOptions::new(self.transport()?))
+    }
+
+    /// Returns the connections to providers, which all clients of this host share.
+    pub(crate) fn transport(&self) -> Result<Transport, LlmError> {
+        if let Some(transport) = self.transport.get() {
+            return Ok(transport.clone());
+        }
+        let made = Transport::new()?;
+        Ok(self.transport.get_or_init(|| made).clone())
     }
 
     /// Returns the store.

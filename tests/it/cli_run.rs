@@ -341,9 +341,9 @@ fn no_conversation_is_stored_for_a_model_that_cannot_be_asked() {
     };
     refused(
         "anthropic/claude-sonnet-4-5",
-        &["needs a key of anthropic", "set ANTHROPIC_API_KEY or LLM_API_KEY"],
+        &["no API key for anthropic", "set ANTHROPIC_API_KEY or LLM_API_KEY"],
     );
-    refused("claude-sonnet-4-5", &["needs a key of anthropic", "set ANTHROPIC_API_KEY or LLM_API_KEY"]);
+    refused("claude-sonnet-4-5", &["no API key for anthropic", "set ANTHROPIC_API_KEY or LLM_API_KEY"]);
     let mut command = desk.command(&["run", "Go", "--model", "foo"]);
     let (code, _, errors) = decoded(&command.env_remove("LLM_BASE_URL").output().unwrap());
     assert!(code != 0 && errors.contains("names no provider"), "{errors}");

@@ -162,7 +162,7 @@ impl Screen {
     pub(super) fn retry(&self, retry: &Retry<'_>) {
         let Retry { error, attempt, attempts_max, wait, .. } = retry;
         let next = format!("try {attempt} of {attempts_max} in {}", seconds(*wait));
-        // Before the line: who reads it may stop the run at once.
+        // Before the line: its reader may stop the run at once.
         let mut state = self.lock();
         state.waiting = Some((format!("{next}:"), Instant::now()));
         state.is_retrying = true;
@@ -194,13 +194,9 @@ impl Screen {
             return;
         }
         let Some((what, since)) = &state.waiting else { return };
-        let elapsed = i64::try_from(since.elapsed().as_secs()).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+        let elapsed = Duration::from_secs(since.elapsed().as_secs());
         let hint = state.note.unwrap_or("Ctrl-C pauses");
-        let time = if elapsed < 1_000_000 {
-            String::new()
-        } else {
-            format!(" {}", span(elapsed).replace(".0 s", " s"))
-        };
+        let time = if elapsed.is_zero() { String::new() } else { format!(" {}", seconds(elapsed)) };
         let text = format!("{} {what}{time} · {hint}", SPINNER[state.frame % SPINNER.len()]);
         let text = cut(&text, usize::from(width()).saturating_sub(1)).into_owned();
         state.frame += 1;

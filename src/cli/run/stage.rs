@@ -1,7 +1,7 @@
 //! Opens conversations with their agent, model, keys and secrets.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::screen::Screen;
 use super::way::{Folder, Remote};
@@ -19,7 +19,7 @@ use crate::hook;
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::json::Raw;
 use crate::llm::profiles::Profiles;
-use crate::llm::{Client, ClientOptions, Settings as Llm, Transport};
+use crate::llm::{Client, ClientOptions, Settings as Llm};
 use crate::plugin::PluginSource;
 use crate::remote::Server;
 use crate::secret::{Source, StoredSecret};
@@ -42,8 +42,6 @@ pub(super) struct Stage<'a> {
     found: Found,
     /// The folder to work in, instead of the one that a conversation had.
     folder: Option<PathBuf>,
-    /// The connections to providers. They are made with the first model.
-    transport: Arc<OnceLock<Transport>>,
 }
 
 impl<'a> Stage<'a> {
@@ -60,7 +58,7 @@ impl<'a> Stage<'a> {
             Some(_) => crate::Store::in_memory(&Options::default())?,
             None => place.open(&Options { create, ..Options::default() })?,
         };
-        Ok(Self { place, host: Host::new(store), server, found, folder: None, transport: Arc::default() })
+        Ok(Self { place, host: Host::new(store), server, found, folder: None })
     }
 
     /// Sets the folder to work in, if one was typed.
@@ -119,7 +117,7 @@ impl<'a> Stage<'a> {
         if let Some(provider) = llm.without_key() {
             let variable = provider_variable(&llm.model);
             return Err(Trouble::Refused {
-                what: format!("{} needs a key of {provider}, and there is none", llm.model),
+                what: format!("no API key for {provider}, the provider of {}", llm.model),
                 hint: Some(format!("set {variable} or LLM_API_KEY, or use a --profile that has one")),
             });
         }
@@ -129,17 +127,10 @@ impl<'a> Stage<'a> {
 
     /// Returns the function that makes models. A call that is tried again is shown on the screen.
     fn models(&self, screen: Option<&Arc<Screen>>) -> ModelMaker {
-        let transport = Arc::clone(&self.transport);
+        let host = self.host.clone();
         let screen = screen.map(Arc::clone);
         Arc::new(move |llm| {
-            let transport = match transport.get() {
-                Some(transport) => transport.clone(),
-                None => {
-                    let made = Transport::new()?;
-                    transport.get_or_init(|| made).clone()
-                }
-            };
-            let mut options = ClientOptions::new(transport);
+            let mut options = ClientOptions::new(host.transport()?);
             if let Some(screen) = screen.clone() {
                 options = options.on_retry(Arc::new(move |retry| screen.retry(retry)));
             }
@@ -464,7 +455,7 @@ pub(super) fn secrets(given: &[String]) -> Result<Vec<(String, Source)>, Trouble
 /// Returns the model that the settings name, to save it as a profile.
 pub(super) fn llm_of(found: Found, place: &Place<'_>) -> Result<Llm, Trouble> {
     let host = Host::new(crate::Store::in_memory(&Options::default())?);
-    Stage { place, host, server: None, found, folder: None, transport: Arc::default() }.llm()
+    Stage { place, host, server: None, found, folder: None }.llm()
 }
 
 /// Returns the task of the command line. If it is `-`, reads the task from standard input.

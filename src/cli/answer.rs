@@ -131,12 +131,13 @@ fn print_table(
         });
         rows.add_row(row(cells.collect::<Result<Vec<_>>>()?));
     }
-    if answer.rows.is_empty() {
-    } else if is_wide {
-        rows.set_content_arrangement(ContentArrangement::Disabled);
-        output.line(rows.trim_fmt())?;
-    } else {
-        output.table(rows)?;
+    match (answer.rows.is_empty(), is_wide) {
+        (true, _) => {}
+        (false, true) => {
+            rows.set_content_arrangement(ContentArrangement::Disabled);
+            output.line(rows.trim_fmt())?;
+        }
+        (false, false) => output.table(rows)?,
     }
     output.remark(format!("\n{}", plural(answer.rows.len() as u64, "row")));
     Ok(())

@@ -21,6 +21,12 @@ const VARIABLE: &str = "COMPLETE";
 /// The most ids that a shell is offered: those that changed last.
 const IDS_MAX: usize = 100;
 
+/// The most conversations that are looked at, so that a tab never takes long.
+const LOOKED_AT_MAX: usize = 20_000;
+
+/// The number of conversations that are read at once.
+const PAGE: usize = 500;
+
 /// The most characters of the title beside an id.
 const TITLE_MAX: usize = 60;
 
@@ -61,7 +67,7 @@ fn is_conversation(arg: &Arg) -> bool {
     arg.get_action().takes_values() && help.contains("by id or the start of one")
 }
 
-/// Returns the ids that begin as `typed`, those of the conversations that changed last first. None if there is no database.
+/// Returns the ids that begin as `typed`, those of the conversations that changed last first. Empty without a database.
 fn ids(typed: &OsStr) -> Vec<CompletionCandidate> {
     typed.to_str().and_then(|typed| candidates(typed, &database()).ok()).unwrap_or_default()
 }
@@ -71,8 +77,8 @@ fn candidates(typed: &str, database: &Path) -> Result<Vec<CompletionCandidate>> 
     let mut found = Vec::new();
     let filter = ConversationFilter::default();
     let mut after = None;
-    loop {
-        let page = store.conversations(&filter, Order::UpdatedDescending, after.as_ref(), 500)?;
+    for _ in 0..LOOKED_AT_MAX / PAGE {
+        let page = store.conversations(&filter, Order::UpdatedDescending, after.as_ref(), PAGE)?;
         for conversation in page.conversations {
             if !conversation.id.as_str().starts_with(typed) {
                 continue;
@@ -88,9 +94,10 @@ fn candidates(typed: &str, database: &Path) -> Result<Vec<CompletionCandidate>> 
         }
         match page.next {
             Some(next) => after = Some(next),
-            None => return Ok(found),
+            None => break,
         }
     }
+    Ok(found)
 }
 
 /// Returns the database of the line that is being completed: that of `--db`, of its variable, or the default.

@@ -132,6 +132,8 @@ fn an_empty_file_becomes_a_store_when_it_may_be_written() {
     store.append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
     let db = scratch.foreign();
     assert_eq!(number(&db, "PRAGMA application_id"), i64::from(APPLICATION_ID));
+    // `file` and others that look at the first bytes alone recognise it while its log is in use.
+    assert_eq!(fs::read(scratch.database()).unwrap()[68..72], APPLICATION_ID.to_be_bytes());
     assert_eq!(number(&db, "PRAGMA user_version"), i64::from(SCHEMA_VERSION));
     assert_eq!(db.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0)).unwrap(), "wal");
 }

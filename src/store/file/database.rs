@@ -87,16 +87,17 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Opened> {
     if db.is_readonly("main").doing("opening the database")? {
         return Err(Error::ReadOnly { path: place.path() });
     }
+    if known == 0 {
+        // Before the log is turned on, so that the first bytes of the file name it. The layer over the log relies on a
+        // sync in every commit, and an empty file may have a log already.
+        db.execute_batch(&format!("PRAGMA synchronous = FULL; PRAGMA application_id = {APPLICATION_ID};"))
+            .doing("creating the database")?;
+    }
     set_up(&db, &options.actor)?;
     // A connection that has read a file in this mode has made its log.
     let is_ready = known < SCHEMA_VERSION || log_bytes(place).is_none();
     if is_ready {
         make_ready(&db, place, options)?;
-    }
-    if known == 0 {
-        // After the settings: they say that each commit is synced, on which the layer over the log relies.
-        db.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID};"))
-            .doing("creating the database")?;
     }
     if known < SCHEMA_VERSION {
         migrate(&mut db)?;

@@ -51,7 +51,22 @@ def model():
 
 
 @pytest.fixture
-def visit(browser):
+def own(tmp_path):
+    """A function that makes a server of the test's own. They end after the pages of `visit` are closed, because a page
+    complains of a server that is gone."""
+    made = []
+
+    def own():
+        made.append(Annals(tmp_path))
+        return made[-1]
+
+    yield own
+    for annals in made:
+        annals.end()
+
+
+@pytest.fixture
+def visit(browser, own):
     """Opens watched pages. At the test's end the fixture fails if a page has complaints."""
     opened = []
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from stage import GOLDENS, Annals
+from stage import GOLDENS
 
 ELSEWHERE = "http://evil.example"
 # Browsers block requests from public pages to this machine. Here they are allowed, so that the server must reject them.
@@ -48,11 +48,10 @@ LISTEN = """
 
 
 @pytest.fixture
-def keyless(tmp_path):
-    annals = Annals(tmp_path)
+def keyless(own):
+    annals = own()
     annals.run("import", str(GOLDENS / "hello-two-turns"))
-    yield annals.serve(key=None)
-    annals.end()
+    return annals.serve(key=None)
 
 
 def test_a_page_of_another_origin_gets_nothing_below_api(keyless, start):

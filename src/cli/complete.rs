@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::builder::StyledStr;
 use clap::{Arg, Command};
@@ -15,8 +16,12 @@ use super::{default_database, help};
 use crate::error::{Error, Result};
 use crate::store::{ConversationFilter, Options, Order, Store};
 
-/// The variable by which a shell asks the program, as the library calls it.
-const VARIABLE: &str = "COMPLETE";
+/// The variable by which a shell asks the program. It has the program's name, because every command ends as an answer to
+/// a shell where it is set.
+const VARIABLE: &str = "ANNALS_COMPLETE";
+
+/// How long a tab waits for a database that another process locks.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The most ids that a shell is offered: those that changed last.
 const IDS_MAX: usize = 100;
@@ -32,7 +37,7 @@ const TITLE_MAX: usize = 60;
 
 /// Answers a shell that asks for completions, and ends the program then.
 pub(super) fn answer_shell() {
-    CompleteEnv::with_factory(help::command).complete();
+    CompleteEnv::with_factory(help::command).var(VARIABLE).complete();
 }
 
 /// Returns the script that makes a shell ask the program.
@@ -73,7 +78,7 @@ fn ids(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn candidates(typed: &str, database: &Path) -> Result<Vec<CompletionCandidate>> {
-    let store = Store::open_with(database, &Options::default().read_only(true))?;
+    let store = Store::open_with(database, &Options::default().read_only(true).busy_timeout(PATIENCE))?;
     let mut found = Vec::new();
     let filter = ConversationFilter::default();
     let mut after = None;

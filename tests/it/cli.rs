@@ -26,13 +26,14 @@ impl Program {
         program
     }
 
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+        command.current_dir(self.folder.path()).env_remove("ANNALS_DB").args(arguments);
+        command
+    }
+
     pub fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_annals"))
-            .current_dir(self.folder.path())
-            .env_remove("ANNALS_DB")
-            .args(arguments)
-            .output()
-            .unwrap()
+        self.command(arguments).output().unwrap()
     }
 
     /// Returns the standard output of a command. Panics unless it exits with 0.
@@ -461,9 +462,8 @@ fn reports_take_times_in_words_and_their_usual_options() {
 
 /// Asks for completions of a line, as the script for fish does: a line for each value, with its description after a tab.
 fn completed(program: &Program, line: &[&str]) -> Vec<String> {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_annals"));
-    let command = command.env("COMPLETE", "fish").env_remove("ANNALS_DB").current_dir(program.folder.path());
-    let output = command.args(["--", "annals"]).args(line).output().unwrap();
+    let mut command = program.command(&[&["--", "annals"], line].concat());
+    let output = command.env("ANNALS_COMPLETE", "fish").output().unwrap();
     assert!(output.status.success(), "{line:?}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
@@ -487,6 +487,9 @@ fn a_shell_completes_ids_of_conversations() {
     let other = program.folder.path().join("other.db");
     assert_eq!(completed(&program, &["--db", other.to_str().unwrap(), "show", "5610"]), [""; 0]);
     assert!(!other.exists());
+    // The variable of another program's completions ends no command.
+    let output = program.command(&["list"]).env("COMPLETE", "1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // Commands and options are completed as before.
     assert!(completed(&program, &["expo"])[0].starts_with("export\t"));
 }

@@ -12,7 +12,7 @@ use crate::event::{NewEvent, Source};
 use crate::ids::{ConversationId, EventId, ROOT, Timestamp};
 use crate::state::base::FieldChange;
 use crate::store::{
-    APPLICATION_ID, Append, BaseStateChange, Leaf, Mending, Options, RebuildProgress, Repair, Store,
+    Append, BaseStateChange, HEADER_BYTES, Leaf, Mending, Options, RebuildProgress, Repair, Store, is_annals,
 };
 use crate::transfer::{Copier, CopyOptions, CopyReport, ImportOptions, ImportStatus, Importer};
 use crate::untrusted;
@@ -129,7 +129,8 @@ impl Doctor<'_> {
 
     fn import_again(&self, id: &ConversationId, from: &str, why: &Mending) -> Result<Repair> {
         let path = Path::new(from);
-        let is_done = if is_annals(path) { self.copy_again(id, path)? } else { self.read_again(id, path)? };
+        let is_done =
+            if holds_annals(path) { self.copy_again(id, path)? } else { self.read_again(id, path)? };
         if is_done {
             return self.store.maintenance().note_repair(Some(id), why);
         }
@@ -160,12 +161,10 @@ impl Doctor<'_> {
     }
 }
 
-/// Returns whether a file is an Annals database, by its first bytes. Any other file is imported.
-fn is_annals(path: &Path) -> bool {
-    let mut first = [0; 72];
-    untrusted::open(path).and_then(|(mut file, _)| file.read_exact(&mut first)).is_ok()
-        && first.starts_with(b"SQLite format 3\0")
-        && first.ends_with(&APPLICATION_ID.to_be_bytes())
+/// Returns whether the file at a path is an Annals database, by its first bytes. Any other file is imported.
+fn holds_annals(path: &Path) -> bool {
+    let mut first = [0; HEADER_BYTES];
+    untrusted::open(path).and_then(|(mut file, _)| file.read_exact(&mut first)).is_ok() && is_annals(&first)
 }
 
 /// Returns the placeholder for the event `lost`. It is a conversation error, like a failed run, so the model never sees

@@ -8,7 +8,7 @@ use super::discover::SourceFormat;
 use super::evidence;
 use crate::error::{Error, InputError};
 use crate::json::{Object, Raw};
-use crate::store::APPLICATION_ID;
+use crate::store::{SQLITE_MAGIC, is_annals};
 use crate::untrusted;
 
 /// The number of members that are named.
@@ -52,9 +52,8 @@ pub(super) fn seen(path: &Path) -> String {
     if bytes.is_empty() {
         return "an empty file".to_owned();
     }
-    if bytes.starts_with(b"SQLite format 3\0") {
-        let is_own = bytes.get(68..72).is_some_and(|id| id == APPLICATION_ID.to_be_bytes());
-        return match is_own {
+    if bytes.starts_with(SQLITE_MAGIC) {
+        return match is_annals(&bytes) {
             true => "a file of Annals: `annals merge` copies its conversations".to_owned(),
             false => "an SQLite database without a conversation of such a format".to_owned(),
         };

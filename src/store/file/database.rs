@@ -19,6 +19,19 @@ use crate::store::table::log;
 /// The `PRAGMA application_id` of an Annals file: "ANLS".
 pub const APPLICATION_ID: i32 = 0x414e_4c53;
 
+/// The first bytes of every SQLite database.
+///
+/// Source: <https://sqlite.org/fileformat2.html#magic_header_string>.
+pub(crate) const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// The number of first bytes of a file that [`is_annals`] needs.
+pub(crate) const HEADER_BYTES: usize = 72;
+
+/// Returns whether a file that begins with these bytes is an Annals file: an SQLite database that is named as one.
+pub(crate) fn is_annals(first: &[u8]) -> bool {
+    first.starts_with(SQLITE_MAGIC) && first.get(68..HEADER_BYTES) == Some(&APPLICATION_ID.to_be_bytes())
+}
+
 /// The usual setting of `secure_delete`: freed space is overwritten only if that needs no additional write.
 pub(in crate::store) const OVERWRITING: &str = "FAST";
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::importer::{self, Lines, Records};
 use crate::event::foreign::ForeignFormat;
 use crate::json::Raw;
+use crate::store::SQLITE_MAGIC;
 use crate::untrusted;
 
 /// The number of bytes of a file that are read.
@@ -13,9 +14,6 @@ const PEEK_BYTES: u64 = 1 << 20;
 
 /// The number of lines that are examined.
 const PEEK_LINES: usize = 32;
-
-/// The beginning of an SQLite file.
-const SQLITE: &[u8] = b"SQLite format 3\0";
 
 /// The apparent format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +33,7 @@ pub(in crate::transfer) fn look(path: &Path) -> Looks {
     if read.is_err() {
         return Looks::Other;
     }
-    if bytes.starts_with(SQLITE) {
+    if bytes.starts_with(SQLITE_MAGIC) {
         return Looks::Database;
     }
     let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());

@@ -2,6 +2,7 @@
 each test that writes."""
 
 import os
+from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -61,8 +62,9 @@ def own(tmp_path):
         return made[-1]
 
     yield own
-    for annals in made:
-        annals.end()
+    with ExitStack() as ends:  # each server is ended, even if one did not end well
+        for annals in made:
+            ends.callback(annals.end)
 
 
 @pytest.fixture

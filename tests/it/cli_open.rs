@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use reqwest::StatusCode;
 
 use crate::cli::Program;
+use crate::support::served::http_client;
 
 /// A run of `annals open`. Killed when dropped.
 struct Opened {
@@ -42,10 +43,7 @@ impl Opened {
     }
 
     async fn ask(&self, key: &str) -> StatusCode {
-        // The client requires a TLS provider, although no connection here uses TLS.
-        let _already_installed = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let asked = client.get(format!("{}/api/conversations/count", self.url));
+        let asked = http_client().get(format!("{}/api/conversations/count", self.url));
         asked.header("x-session-api-key", key).send().await.unwrap().status()
     }
 

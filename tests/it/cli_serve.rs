@@ -9,6 +9,7 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use crate::cli::Program;
+use crate::support::served::http_client;
 
 const KEY: &str = "session-key";
 
@@ -39,10 +40,7 @@ impl Serving {
     }
 
     async fn ask(&self, path: &str, key: &str) -> (StatusCode, Value) {
-        // The client needs a TLS provider, although no address here uses TLS.
-        let _already_installed = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let asked = client.get(format!("{}{path}", self.url)).header("x-session-api-key", key);
+        let asked = http_client().get(format!("{}{path}", self.url)).header("x-session-api-key", key);
         let answer = asked.send().await.unwrap();
         (answer.status(), answer.json().await.unwrap())
     }

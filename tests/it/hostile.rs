@@ -15,6 +15,7 @@ use tokio::process::{Child, Command};
 
 use crate::support::caller::until;
 use crate::support::model_server::{Answer, Content, End, ModelServer};
+use crate::support::served::http_client;
 
 /// Puts something at a path where the server looks for a file.
 type Put<'a> = &'a dyn Fn(&Path);
@@ -55,13 +56,11 @@ impl ServerProcess {
     }
 
     async fn within(folder: Arc<tempfile::TempDir>, variables: &[(&str, &str)]) -> Self {
-        // The client supports TLS and needs a crypto provider, although no test here uses TLS.
-        let _already_installed = rustls::crypto::ring::default_provider().install_default();
         let mut child = command(folder.path(), variables).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
         let url = line.trim().rsplit_once(" on ").expect("the address").1.to_owned();
-        Self { folder, child, url, client: Client::builder().no_proxy().build().unwrap() }
+        Self { folder, child, url, client: http_client() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -358,7 +357,7 @@ async fn session_keys_are_accepted_in_every_form_of_the_reference() {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
         let url = line.trim().rsplit_once(" on ").expect("the address").1.to_owned();
-        let client = Client::builder().no_proxy().build().unwrap();
+        let client = http_client();
         let path = format!("{url}/api/conversations/count");
         assert_eq!(client.get(&path).send().await.unwrap().status(), 401, "{variables:?}");
         assert_eq!(client.get(&path).header("x-session-api-key", KEY).send().await.unwrap().status(), 200);

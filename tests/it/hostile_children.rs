@@ -14,6 +14,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use crate::hostile::{KEY, PATIENCE, ServerProcess, command};
 use crate::support::caller::until;
 use crate::support::model_server::{Answer, ModelServer};
+use crate::support::served::http_client;
 
 const CANARY: &str = "canary-of-the-server";
 
@@ -44,12 +45,6 @@ fn disguise(folder: &Path, name: &str, notes: &str) {
 
 fn path_with(folder: &Path) -> String {
     format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
-}
-
-/// Returns a client that does not depend on what another test has set up.
-fn client_of_http() -> reqwest::Client {
-    let _already_installed = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,7 +124,7 @@ async fn a_typed_key_is_in_no_command_line_and_no_child_inherits_it() {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
     let url = line.trim().rsplit_once(" on ").expect("the line has the address").1.to_owned();
-    let client = client_of_http();
+    let client = http_client();
     let path = format!("{url}/api/conversations/count");
     assert_eq!(client.get(&path).send().await.unwrap().status(), 401);
     for key in [first, second] {
@@ -186,7 +181,7 @@ async fn the_servers_environment_and_memory_are_closed_to_its_own_user() {
     let probe = format!(
         "id -u; cat /proc/$$/environ; for f in environ mem auxv maps; do cat /proc/{pid}/$f; done 2>&1; ls /proc/{pid}/fd 2>&1"
     );
-    let request = client_of_http();
+    let request = http_client();
     let request =
         request.post(format!("{url}/api/bash/execute_bash_command")).header("x-session-api-key", KEY);
     let answer = request.body(json!({"command": probe}).to_string()).send().await.unwrap();
@@ -321,7 +316,7 @@ async fn temporary_files_of_a_download_are_private_whatever_the_umask() {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
     let url = line.trim().rsplit_once(" on ").expect("the line has the address").1.to_owned();
-    let client = client_of_http();
+    let client = http_client();
     let get = async |path: &str| {
         let request = client.get(format!("{url}{path}")).header("x-session-api-key", KEY).timeout(PATIENCE);
         let answer = request.send().await.unwrap();

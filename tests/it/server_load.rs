@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use annals::{ConversationId, Expected, NewEvent, Store};
 use futures_util::StreamExt as _;
-use reqwest::Client;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::events::payload;
-use crate::support::served::Served;
+use crate::support::served::{Served, http_client};
 use crate::support::{Scratch, all_events};
 
 const WRITERS: usize = 64;
@@ -33,7 +32,7 @@ fn begin(store: &Store, id: &ConversationId) {
 
 /// Appends `EACH` events over one connection to the conversations in turn. Each event has its own request.
 async fn write(url: String, writer: usize) {
-    let client = Client::builder().no_proxy().pool_max_idle_per_host(1).build().unwrap();
+    let client = http_client();
     for number in 0..EACH {
         let event =
             payload(&format!("{writer}-{number}"), "PauseEvent", serde_json::json!({"source": "user"}));

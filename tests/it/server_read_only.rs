@@ -11,6 +11,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::cli::Program;
 use crate::support::caller::until;
+use crate::support::served::http_client;
 
 /// A server as a process of its own. It is killed when the value is dropped.
 struct Serving {
@@ -35,10 +36,7 @@ impl Serving {
             child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
             panic!("{errors}");
         };
-        // The client needs a TLS provider, although no address here uses TLS.
-        let _already_installed = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder().no_proxy().build().unwrap();
-        Self { child, url: url.to_owned(), line, client }
+        Self { child, url: url.to_owned(), line, client: http_client() }
     }
 
     async fn send(&self, method: &str, path: &str, key: Option<&str>, body: &Value) -> (StatusCode, String) {

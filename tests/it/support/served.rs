@@ -19,6 +19,13 @@ pub struct Served {
     _folder: tempfile::TempDir,
 }
 
+/// Returns a client for servers of this machine. Tests make every such client here: each of them may be the first of its
+/// process, and a client needs a TLS provider although no connection of a test uses TLS.
+pub fn http_client() -> Client {
+    let _already_installed = rustls::crypto::ring::default_provider().install_default();
+    Client::builder().no_proxy().build().unwrap()
+}
+
 /// An answer with its whole body.
 #[derive(Debug)]
 pub struct Answer {
@@ -55,8 +62,6 @@ impl Served {
         let folder = tempfile::tempdir().unwrap();
         config.conversations_dir = folder.path().join(config.conversations_dir);
         config.settings_dir = folder.path().join(config.settings_dir);
-        // The client requires a TLS provider, although no connection here uses TLS.
-        let _already_installed = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let app = Arc::new(App::new(store.clone(), config).unwrap());
@@ -64,7 +69,7 @@ impl Served {
         let task = tokio::spawn(serve(listener, app, async {
             let _dropped = stopped.await;
         }));
-        Self { url, client: Client::builder().no_proxy().build().unwrap(), stop, task, _folder: folder }
+        Self { url, client: http_client(), stop, task, _folder: folder }
     }
 
     /// The address of a WebSocket.

@@ -381,7 +381,9 @@ fn read_bounded(file: &Path, max: u64) -> Result<std::result::Result<Vec<u8>, u6
     if size > max {
         return Ok(Err(size));
     }
-    let mut bytes = Vec::new();
+    // Room for what is there and one byte more, so that the end is seen without another allocation: a thousand of these
+    // wait for a transaction.
+    let mut bytes = Vec::with_capacity(size as usize + 1);
     // The file may grow while it is read.
     content.by_ref().take(max + 1).read_to_end(&mut bytes).map_err(io())?;
     Ok(if bytes.len() as u64 > max { Err(bytes.len() as u64) } else { Ok(bytes) })

@@ -16,18 +16,23 @@ pub fn bare(path: &Path) -> Connection {
     db
 }
 
-/// Appends one batch to the baseline in one transaction.
+/// Appends one batch to the baseline's first conversation in one transaction.
 pub fn append(db: &Connection, from: usize, payloads: &[String]) {
+    append_to(db, 1, from, payloads);
+}
+
+/// Appends one batch to a conversation of the baseline in one transaction. `from` is the sequence of the first event.
+pub fn append_to(db: &Connection, conversation: usize, from: usize, payloads: &[String]) {
     let run = |sql| db.prepare_cached(sql).and_then(|mut statement| statement.execute([])).expect("run");
     let alone = payloads.len() == 1; // a single statement is its own transaction
     if !alone {
         run("BEGIN IMMEDIATE");
     }
     let mut insert = db
-        .prepare_cached("INSERT INTO event (conversation, sequence, payload) VALUES (1, ?1, ?2)")
+        .prepare_cached("INSERT INTO event (conversation, sequence, payload) VALUES (?1, ?2, ?3)")
         .expect("prepare");
     for (index, payload) in payloads.iter().enumerate() {
-        insert.execute(params![(from + index) as i64, payload]).expect("insert");
+        insert.execute(params![conversation as i64, (from + index) as i64, payload]).expect("insert");
     }
     if !alone {
         run("COMMIT");

@@ -2,7 +2,7 @@
 //! measured alternately in the same run and on the same events.
 //!
 //! ```sh
-//! cargo bench                                    # everything; three to five minutes
+//! cargo bench                                    # everything; about five minutes
 //! cargo bench -- read import                     # only the groups whose names begin with these words
 //! cargo bench -- audit --events 1000000          # the group `audit` on a file of a million events
 //! cargo bench -- --save docs/benchmarks.md       # also writes the table to this file
@@ -22,6 +22,7 @@ mod projection;
 mod read;
 #[cfg(feature = "server")]
 mod serve;
+mod shape;
 mod table;
 mod transfer;
 
@@ -52,6 +53,7 @@ fn main() {
     let audited = |folder: &Path, table: &mut Table| audit::measure(folder, table, count);
     let groups: Vec<Group<'_>> = vec![
         ("append", &append::measure),
+        ("shape", &shape::measure),
         ("long", &long::measure),
         ("read", &read::measure),
         ("fold", &fold::measure),

@@ -104,7 +104,7 @@ pub(super) fn tell_values(store: &Store, filter: &ConversationFilter, output: &O
             Fact::StartedBy => ("was started by", "user"),
         };
         let there_are = match names.as_slice() {
-            [] => format!("no {one} is known of any"),
+            [] => format!("no conversation has a known {one}"),
             [name] => format!("the only {one} is {name}"),
             names => format!("there are {}{more}", names.join(", ")),
         };

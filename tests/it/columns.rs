@@ -427,7 +427,10 @@ mod program {
                 "no conversation was written by \"cursor\"; there are openhands, ",
             ),
             (&["list", "--model", "m"], "no conversation has the model \"m\"; there are openai/gpt-4o, "),
-            (&["list", "--user", "ada"], "no conversation was started by \"ada\"; no conversation has a known user"),
+            (
+                &["list", "--user", "ada"],
+                "no conversation was started by \"ada\"; no conversation has a known user",
+            ),
             (&["list", "--workspace", "/none"], "no conversation worked in \"/none\"; there are "),
             (&["search", "mill", "--source", "cursor"], "no conversation was written by \"cursor\""),
         ] {

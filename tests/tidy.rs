@@ -737,6 +737,15 @@ fn sql_lives_in_the_store() {
 }
 
 #[test]
+fn a_test_needs_no_client_that_another_test_has_prepared() {
+    // A client needs a TLS provider, which is one for the whole process. `http_client` installs it.
+    assert_lines("tests/it", "use `http_client` of tests/it/support/served.rs", |source, line| {
+        let makes = ["Client::builder()", "reqwest::Client::new()"].iter().any(|mark| line.contains(mark));
+        (makes && source.path != "tests/it/support/served.rs").then(|| line.trim().to_owned())
+    });
+}
+
+#[test]
 fn every_view_is_documented() {
     let document = fs::read_to_string(root().join("docs/format.md")).unwrap();
     let headings: Vec<&str> = document.lines().filter_map(|line| line.strip_prefix("### ")).collect();

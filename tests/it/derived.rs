@@ -19,7 +19,7 @@ use rusqlite::types::Value;
 use serde_json::json;
 
 use crate::support::events::{command, event, printed, tool_call, updated, user_message};
-use crate::support::{Scratch, conversation, number, rows};
+use crate::support::{Scratch, conversation, is_exhaustive, number, rows, sample};
 
 /// Options without background work and without waits for the disk.
 fn quick() -> Options {
@@ -336,7 +336,7 @@ fn every_derived_object_is_restored_after_every_damage() {
     std::fs::copy(scratch.database(), &sound).unwrap();
     drop(open_and_use(&sound).unwrap());
     let wanted = Whole::of(&sound);
-    let damages = Mutex::new(damages(&scratch.foreign()).into_iter().enumerate());
+    let damages = Mutex::new(sample(damages(&scratch.foreign()), 5).into_iter().enumerate());
     let next = || damages.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
     let failed = Mutex::new(Vec::new());
     let check = || {
@@ -364,7 +364,7 @@ fn every_derived_object_is_restored_after_every_damage() {
     });
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "{} of {tried} damages (each above): {failed:#?}", failed.len());
-    assert!(tried > 200, "only {tried} damages were tried");
+    assert!(tried > if is_exhaustive() { 200 } else { 40 }, "only {tried} damages were tried");
 }
 
 /// Everything that the engine says about a file's schema: the objects with their SQL, the columns of tables, views and

@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use crate::support::events::{answered, command, pause, printed, user_message};
-use crate::support::{Scratch, conversation, folder, number};
+use crate::support::{Scratch, conversation, folder, is_exhaustive, number, sample};
 
 /// Columns that a forger can change unnoticed. `docs/tamper-evidence.md` names each of them and the effect.
 const NOT_COVERED: &[&str] = &[
@@ -235,7 +235,8 @@ fn every_column_that_is_not_derived_is_covered_or_named_as_not_covered() {
     let (mut missed, mut found) = (BTreeSet::new(), BTreeSet::new());
     let forgeries = forgeries();
     assert!(forgeries.len() > 100, "{}", forgeries.len());
-    for (column, sql) in &forgeries {
+    // All forgeries of a column are one item: the list below is compared with all of them.
+    for (column, sql) in sample(forgeries.chunk_by(|one, next| one.0 == next.0), 3).into_iter().flatten() {
         let (scratch, store) = written();
         drop(store);
         intruder(&scratch).execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -637,7 +638,7 @@ fn no_damaged_page_ends_a_check_or_stays_unnoticed() {
     let pages: Vec<&[u8]> = file.chunks(size).collect();
     let (zeros, mut swapped, mut noticed) = (vec![0; size], 0, 0);
     // The first page has the header of the file. Without it, the file is no database.
-    for page in 1..pages.len() {
+    for page in sample(1..pages.len(), 4) {
         let mut noise = page as u64;
         let noise: Vec<u8> = std::iter::repeat_with(|| {
             noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -683,31 +684,32 @@ fn no_value_of_any_column_ends_a_check_or_stays_unnoticed() {
     let then = head(&store);
     let file = worked_on(intruder);
     let (derived, mut changed, mut unnoticed) = (derived_tables(), 0, BTreeSet::new());
-    for Column { table, name, of_type, row } in columns(&scratch.foreign()) {
+    let columns = columns(&scratch.foreign());
+    let values =
+        columns.iter().flat_map(|column| extremes(&column.of_type).iter().map(move |value| (column, value)));
+    for (Column { table, name, row, .. }, value) in sample(values, 7) {
         let column = format!("{table}.{name}");
-        let is_covered = !derived.contains(&table) && !NOT_COVERED.contains(&&*column);
-        for value in extremes(&of_type) {
-            let of = format!("SELECT {row} FROM {table} WHERE {name} IS NOT {value} ORDER BY 1 DESC LIMIT 1");
-            let sql = format!("UPDATE {table} SET {name} = {value} WHERE ({row}) IN ({of})");
-            let scratch = placed(&file);
-            let db = scratch.foreign();
-            db.execute_batch("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF").unwrap();
-            db.execute_batch("PRAGMA ignore_check_constraints = ON").unwrap();
-            // The engine rejects NULL in most columns, and a key that another row has.
-            if !db.execute(&sql, []).is_ok_and(|rows| rows == 1) {
-                continue;
-            }
-            drop(db);
-            let seen = checked(&scratch, &then, &sql);
-            changed += 1;
-            let is_noticed = seen.is_none_or(|seen| !seen.findings.is_empty());
-            let is_the_same = *value == "''" && ABSENT_IS_EMPTY.contains(&&*column);
-            if is_covered && !is_noticed && !is_the_same {
-                unnoticed.insert(sql);
-            }
+        let is_covered = !derived.contains(table) && !NOT_COVERED.contains(&&*column);
+        let of = format!("SELECT {row} FROM {table} WHERE {name} IS NOT {value} ORDER BY 1 DESC LIMIT 1");
+        let sql = format!("UPDATE {table} SET {name} = {value} WHERE ({row}) IN ({of})");
+        let scratch = placed(&file);
+        let db = scratch.foreign();
+        db.execute_batch("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF").unwrap();
+        db.execute_batch("PRAGMA ignore_check_constraints = ON").unwrap();
+        // The engine rejects NULL in most columns, and a key that another row has.
+        if !db.execute(&sql, []).is_ok_and(|rows| rows == 1) {
+            continue;
+        }
+        drop(db);
+        let seen = checked(&scratch, &then, &sql);
+        changed += 1;
+        let is_noticed = seen.is_none_or(|seen| !seen.findings.is_empty());
+        let is_the_same = *value == "''" && ABSENT_IS_EMPTY.contains(&&*column);
+        if is_covered && !is_noticed && !is_the_same {
+            unnoticed.insert(sql);
         }
     }
-    assert!(changed > 400, "{changed}");
+    assert!(changed > if is_exhaustive() { 400 } else { 50 }, "{changed}");
     assert!(unnoticed.is_empty(), "nothing shows these changes: {unnoticed:#?}");
     let docs = include_str!("../../docs/tamper-evidence.md");
     for column in ABSENT_IS_EMPTY {

@@ -143,6 +143,18 @@ pub fn rows(db: &Connection, sql: &str) -> Vec<Vec<Value>> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
+/// Returns every `one_in`-th item, or all of them if `ANNALS_TEST_ALL` is set, as `.ci/run` does. For tests that try
+/// hundreds of inputs, each on a file of its own. `one_in` should not divide the length of a pattern in `items`.
+pub fn sample<T>(items: impl IntoIterator<Item = T>, one_in: usize) -> Vec<T> {
+    let one_in = if is_exhaustive() { 1 } else { one_in };
+    items.into_iter().step_by(one_in).collect()
+}
+
+/// Returns whether tests try every input instead of a sample of them.
+pub fn is_exhaustive() -> bool {
+    std::env::var_os("ANNALS_TEST_ALL").is_some()
+}
+
 /// The number that a query returns.
 #[track_caller]
 pub fn number(db: &Connection, sql: &str) -> i64 {

@@ -31,6 +31,11 @@ const FRAMES_MIN: u32 = 256;
 /// How long the writer waits at the bound for readers to release the log.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// How long it waits when the log has twice the length of the bound or of the last long wait. On a busy machine a reader
+/// may need more than [`PATIENCE`] for a page. A reader that does not end costs few such waits, because each is at twice
+/// the length of the one before.
+const PATIENCE_LONG: Duration = Duration::from_secs(2);
+
 /// The least number of frames between two waits for readers: 4 MiB.
 const FRAMES_APART_MIN: u32 = 1024;
 
@@ -76,6 +81,8 @@ pub(in crate::store) struct Checkpointer {
     bounds: Bounds,
     /// A checkpoint begins when the log is this long.
     next_at: u32,
+    /// The writer waits long for readers when the log is this long.
+    wait_long_at: u32,
     last_seen: u32,
     pinned: Pinned,
 }
@@ -131,7 +138,16 @@ impl Shared {
 impl Checkpointer {
     pub(in crate::store) fn new(uri: String, bytes_max: u64, pinned: Pinned) -> Self {
         let bounds = Bounds::new(bytes_max);
-        Self { uri, shared: Arc::default(), thread: None, bounds, next_at: bounds.min, last_seen: 0, pinned }
+        Self {
+            uri,
+            shared: Arc::default(),
+            thread: None,
+            bounds,
+            next_at: bounds.min,
+            wait_long_at: bounds.max * 2,
+            last_seen: 0,
+            pinned,
+        }
     }
 
     /// Checkpoints if the log is long enough. The writer calls it after a commit, while no other thread writes.
@@ -143,6 +159,7 @@ impl Checkpointer {
         if frames < self.last_seen {
             // The log has restarted.
             self.next_at = self.bounds.min;
+            self.wait_long_at = self.bounds.max * 2;
             self.pinned.set(false);
         }
         self.last_seen = frames;
@@ -160,7 +177,7 @@ impl Checkpointer {
                 let _ = passive(db);
                 let mut apart = self.bounds.min;
                 if frames >= self.bounds.max {
-                    self.wait_for_readers(db);
+                    self.wait_for_readers(db, frames);
                     apart = apart.max(FRAMES_APART_MIN);
                 }
                 // If a reader keeps the log from restarting, try again only after the log has grown by that much.
@@ -171,9 +188,13 @@ impl Checkpointer {
         }
     }
 
-    /// Waits a short time for the readers that keep the log from restarting.
-    fn wait_for_readers(&self, db: &Connection) {
-        transaction::be_patient(PATIENCE);
+    /// Waits a limited time for the readers that keep the log from restarting.
+    fn wait_for_readers(&mut self, db: &Connection, frames: u32) {
+        let is_long = frames >= self.wait_long_at;
+        if is_long {
+            self.wait_long_at = frames.saturating_mul(2);
+        }
+        transaction::be_patient(if is_long { PATIENCE_LONG } else { PATIENCE });
         let _span = Span::checkpoint();
         let busy = db.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
         self.pinned.set(!matches!(busy, Ok(0)));

@@ -16,10 +16,13 @@
 --   directory            path; where the shell stood when it was done
 --   risk                 UNKNOWN, LOW, MEDIUM, HIGH, as the model rates it
 CREATE TEMP VIEW report_commands AS
-SELECT started_at, conversation_id, sequence, command, exit_code, outcome, duration_ms, directory, risk
-FROM commands
-WHERE true
-ORDER BY position;
+SELECT c.started_at, c.conversation_id, c.sequence, c.command, c.exit_code, c.outcome, c.duration_ms, c.directory, c.risk
+FROM (
+    SELECT position FROM commands
+    WHERE true
+    ORDER BY started_at, position LIMIT -1
+) AS found
+CROSS JOIN commands AS c ON c.position = found.position;
 
 -- Which files were touched, in which conversation and by which models?
 --   path                 path
@@ -46,7 +49,7 @@ FROM tool_calls AS t
 JOIN conversations AS c ON c.conversation_id = t.conversation_id
 WHERE t.path IS NOT NULL
 GROUP BY t.path, t.conversation_id
-ORDER BY t.path, min(t.position);
+ORDER BY t.path, first_at, min(t.position);
 
 -- Which commands and tools reached for the network?
 --   started_at           time as written; when it was asked for
@@ -86,7 +89,7 @@ SELECT k.asked_at, k.conversation_id, k.sequence, k.tool,
 FROM confirmations AS k
 JOIN tool_calls AS t ON t.position = k.position
 WHERE true
-ORDER BY k.position;
+ORDER BY k.asked_at, k.position;
 
 -- Which calls were rated a high risk, by the model or by an analyzer?
 --   started_at           time as written; when it was asked for
@@ -114,7 +117,7 @@ FROM rated AS r
 JOIN tool_calls AS t ON t.position = r.position
 WHERE true
 GROUP BY t.position
-ORDER BY t.position;
+ORDER BY t.started_at, t.position;
 
 -- What did hooks stop, and why?
 --   at                   time as written
@@ -132,7 +135,7 @@ SELECT h.at, h.conversation_id, h.sequence, h.hook_event, h.hook_command, h.tool
        h.reason
 FROM hooks AS h
 WHERE h.blocked = 1
-ORDER BY +h.position;
+ORDER BY h.at, h.position;
 
 -- What failed, by class?
 --   class                auth, quota, rate_limit, config, transient, agent_action, internal, unknown, tool
@@ -164,7 +167,7 @@ CREATE TEMP VIEW report_error_list AS
 SELECT at, conversation_id, sequence, class, code, tool, detail
 FROM errors
 WHERE true
-ORDER BY position;
+ORDER BY at, position;
 
 -- Which secrets had a conversation, and which commands named them?
 --   conversation_id

@@ -489,7 +489,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The export would overwrite a file or folder with other contents. Nothing was written there.
-    #[error("{path:?} already exists and differs from what would be written; choose another folder")]
+    #[error("{path:?} already exists and differs from what would be written; choose another place")]
     WouldOverwrite {
         /// The file or folder in the way.
         path: PathBuf,

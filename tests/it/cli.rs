@@ -246,7 +246,7 @@ fn a_second_export_is_unchanged_and_a_changed_file_is_not_overwritten() {
     std::fs::write(program.folder.path().join("out/coding-task/base_state.json"), "{}").unwrap();
     let (code, errors) = program.fails(&["export", "5610", "--to", "out"]);
     assert_eq!(code, 1);
-    assert!(errors.contains("choose another folder"), "{errors}");
+    assert!(errors.contains("choose another place"), "{errors}");
     let changed =
         std::fs::read_to_string(program.folder.path().join("out/coding-task/base_state.json")).unwrap();
     assert_eq!(changed, "{}");

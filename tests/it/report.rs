@@ -160,6 +160,35 @@ fn every_report_is_a_view_too() {
     }
 }
 
+/// The position in the file is the order of import. A person asks for the order of time.
+#[test]
+fn lists_are_in_order_of_time_whatever_was_imported_first() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    let older = [
+        at(1, user_message("m", "hello")),
+        at(2, command("a", "c", "ls")),
+        at(3, printed("r", "a", "c", "gone", 2)),
+        at(4, event("e", "ConversationErrorEvent", json!({"code": "LLMTimeoutError", "detail": "x"}))),
+    ];
+    store.append(&conversation("older"), Expected::Empty, &older).unwrap();
+    let mut lists = 0;
+    for report in REPORTS {
+        let first = report.columns[0].name;
+        let is_a_list = first == "at" || first.ends_with("_at");
+        if !is_a_list {
+            continue;
+        }
+        let times = rows(&store, report.name, &[], &[first]);
+        assert!(times.is_sorted(), "{}: {times:#?}", report.name);
+        lists += 1;
+        if ["commands", "error-list"].contains(&report.name) {
+            assert_eq!(rows(&store, report.name, &[], &["conversation_id"])[0], "older", "{}", report.name);
+        }
+    }
+    assert!(lists >= 5, "{lists}");
+}
+
 #[test]
 fn the_commands_report_shows_folder_and_exit_code() {
     let scratch = Scratch::new();

@@ -8,4 +8,4 @@ WHERE true
   AND k.asked_at >= :since
   AND k.asked_at < :until
   AND k.decision = :decision
-ORDER BY k.position
+ORDER BY k.asked_at, k.position

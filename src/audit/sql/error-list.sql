@@ -5,4 +5,4 @@ WHERE true
   AND at >= :since
   AND at < :until
   AND class = :class
-ORDER BY position
+ORDER BY at, position

@@ -17,4 +17,4 @@ WHERE t.path IS NOT NULL
   AND t.started_at < :until
   AND t.path GLOB :path
 GROUP BY t.path, t.conversation_id
-ORDER BY t.path, min(t.position)
+ORDER BY t.path, first_at, min(t.position)

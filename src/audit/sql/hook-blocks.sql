@@ -7,4 +7,4 @@ WHERE h.blocked = 1
   AND h.conversation_id = :conversation
   AND h.at >= :since
   AND h.at < :until
-ORDER BY +h.position
+ORDER BY h.at, h.position

@@ -14,4 +14,4 @@ WHERE true
   AND t.started_at >= :since
   AND t.started_at < :until
 GROUP BY t.position
-ORDER BY t.position
+ORDER BY t.started_at, t.position

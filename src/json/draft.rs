@@ -181,6 +181,18 @@ impl<'a> Members<'a> {
         true
     }
 
+    /// Renames every member for whose name `rename` returns a new one. Returns whether any was renamed.
+    pub fn rename_all(&mut self, rename: &dyn Fn(&str) -> Option<String>) -> bool {
+        let mut is_changed = false;
+        for (key, _) in &mut self.0 {
+            if let Some(new) = rename(key) {
+                *key = Cow::Owned(new);
+                is_changed = true;
+            }
+        }
+        is_changed
+    }
+
     /// Returns the members with this one set.
     pub fn with(mut self, name: &str, members: Members<'a>) -> Self {
         self.set(name, Draft::Object(members));

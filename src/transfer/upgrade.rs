@@ -9,7 +9,7 @@ use super::layout;
 use crate::error::{Error, Result};
 use crate::event::Given;
 use crate::event::upcast::{self, Loss};
-use crate::ids::{ConversationId, EventId, Sequence};
+use crate::ids::{ConversationId, EventId, ROOT, Sequence};
 use crate::state::upcast::upcast_base_state;
 
 /// The folder for files that would keep the SDK from opening the conversation: torn events, a torn base state.
@@ -115,16 +115,16 @@ impl Exporter<'_> {
                 *report.steps.entry(step.as_str()).or_default() += 1;
             }
             losses.iter().for_each(|loss| report.count_loss(describe(loss)));
-            let mut name = layout::event_file(events, stored.id);
-            if !layout::is_recognised(&name) {
-                // The loader skips a file if it does not recognise the id in its name. The event keeps its own id.
-                let stand_in = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, stored.id.as_bytes());
-                name = layout::event_file(events, &stand_in.to_string());
-                report.count_loss(
-                    "file named by a stand-in for an id that the loader does not recognise".into(),
-                );
+            let mut text = event.dump();
+            let id = stand_in(stored.id);
+            if id.is_some() {
+                report.count_loss("id that the loader does not recognise became a stand-in".into());
             }
-            target.write(&format!("{prefix}{}{name}", layout::EVENTS), event.dump().as_bytes())?;
+            if let Some(renamed) = upcast::renamed(&text, &stand_in) {
+                text = renamed;
+            }
+            let name = layout::event_file(events, id.as_deref().unwrap_or(stored.id));
+            target.write(&format!("{prefix}{}{name}", layout::EVENTS), text.as_bytes())?;
             events += 1;
             progress(events);
             Ok(true)
@@ -141,14 +141,20 @@ impl Exporter<'_> {
     ) -> Result<()> {
         let Some(state) = self.store.base_state(conversation)? else { return Ok(()) };
         let path = format!("{prefix}{}", layout::BASE_STATE);
-        match upcast_base_state(state.document.as_str())? {
-            Some(raised) => {
-                for step in &raised.steps {
-                    *report.steps.entry(step.as_str()).or_default() += 1;
-                }
-                target.write(&path, raised.document.as_bytes())
-            }
-            None => target.write(&path, state.document.as_str().as_bytes()),
+        let raised = upcast_base_state(state.document.as_str())?;
+        for step in raised.iter().flat_map(|raised| &raised.steps) {
+            *report.steps.entry(step.as_str()).or_default() += 1;
         }
+        let document = raised.as_ref().map_or(state.document.as_str(), |raised| &*raised.document);
+        let renamed = upcast::renamed_in_base_state(document, &stand_in);
+        target.write(&path, renamed.as_deref().unwrap_or(document).as_bytes())
     }
+}
+
+/// Returns the id under which the reference's loader finds an event, made from the event's own id. `None` if it
+/// recognises that one, and for the mark of an event without a parent. The loader skips a file if it does not recognise the id in the file's name, and then it does not
+/// find the event by the ids in others.
+fn stand_in(id: &str) -> Option<String> {
+    let is_recognised = id == ROOT || layout::is_recognised(&layout::event_file(0, id));
+    (!is_recognised).then(|| uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, id.as_bytes()).to_string())
 }

@@ -58,6 +58,7 @@ mod events;
 #[cfg(all(feature = "agent", unix))]
 mod examples;
 mod export;
+mod export_upgrade;
 mod feed;
 mod foreign;
 #[cfg(feature = "proof")]

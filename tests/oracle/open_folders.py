@@ -3,7 +3,8 @@
 Usage: open_folders.py FOLDER...   (each one a conversation, or a folder of them)
 
 A folder opens if `ConversationState.create` accepts its events and base state, every event can be read, and the view
-of the live branch can be built. Prints a line per folder and a summary. Ends with 1 if a folder does not open.
+of the live branch can be built. Each is opened twice: the second time with what the SDK wrote at the first. Prints a line
+per folder and a summary. Ends with 1 if a folder does not open.
 """
 
 import json
@@ -76,7 +77,10 @@ def main() -> int:
     folders = [found for argument in sys.argv[1:] for found in conversations(Path(argument))]
     for folder in folders:
         try:
-            print(f"opens  {folder.name}: {open_folder(folder)}")
+            first, again = open_folder(folder), open_folder(folder)
+            if first["events"] > again["events"]:
+                raise ValueError(f"{first} at first, {again} when it was opened again")
+            print(f"opens  {folder.name}: {first}")
         except Exception as error:  # noqa: BLE001  (any error means that the folder does not open)
             failed += 1
             print(f"FAILS  {folder.name}: {type(error).__name__}: {str(error)[:600]}")

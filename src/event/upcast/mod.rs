@@ -9,6 +9,7 @@
 mod loadable;
 mod message;
 mod observation;
+mod renamed;
 mod system;
 mod tool_call;
 mod v0;
@@ -19,6 +20,7 @@ use super::{Event, Unknown, inert, kind};
 use crate::json::{self, Members, Raw};
 
 pub use loadable::{Loss, loadable, unpack};
+pub(crate) use renamed::{renamed, renamed_in_base_state};
 
 /// One change of the format that was applied to a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -12,7 +12,7 @@ use crate::error::{Error, InputError, Result};
 use crate::event::{Content, Event, Given, Message};
 use crate::ids::{EventId, Sequence};
 use crate::json::Raw;
-use crate::message::{self, ChatFlags};
+use crate::message::{self, ChatChoice, ChatFlags};
 use crate::replay::{Memory, Moment, json as shape};
 use crate::view::View;
 
@@ -22,6 +22,7 @@ use crate::view::View;
   annals messages 5610a7 --at 20
   annals --json messages 5610a7             as the SDK dumps them
   annals messages 5610a7 --wire chat        as a chat request has them
+  annals messages 5610a7 --wire chat --caching=false
   annals messages 5610a7 --wire responses")]
 pub(super) struct Messages {
     #[command(flatten)]
@@ -57,18 +58,41 @@ pub(super) struct WireOptions {
     /// As JSON in the format of this model interface
     #[arg(long, value_enum)]
     pub wire: Option<Wire>,
-    /// Mark where a prompt may be cached (chat)
-    #[arg(long)]
-    pub caching: bool,
+    /// Mark where a prompt may be cached (chat); as the conversation's model had it if not given
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub caching: Option<bool>,
+    /// With pictures; as the conversation's model had it if not given
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub vision: Option<bool>,
     /// Without pictures
-    #[arg(long)]
+    #[arg(long, conflicts_with = "vision")]
     pub no_vision: bool,
-    /// Write one string instead of a list of parts (chat)
-    #[arg(long)]
-    pub strings: bool,
-    /// Include the model's reasoning (chat)
-    #[arg(long)]
-    pub reasoning: bool,
+    /// Write one string instead of a list of parts (chat); as the conversation's model had it if not given
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub strings: Option<bool>,
+    /// Include the model's reasoning (chat); as the conversation's model had it if not given
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub reasoning: Option<bool>,
+}
+
+impl WireOptions {
+    /// Returns the flags for a conversation whose model has these.
+    fn flags(&self, model: Option<ChatFlags>) -> ChatFlags {
+        let vision = if self.no_vision { Some(false) } else { self.vision };
+        ChatChoice { caching: self.caching, vision, strings: self.strings, reasoning: self.reasoning }
+            .over(model)
+    }
+}
+
+/// Returns how messages are sent to the model with these settings. `None` if it is not known.
+#[cfg(feature = "agent")]
+fn flags_of(llm: &str) -> Option<ChatFlags> {
+    crate::llm::chat_flags(llm)
+}
+
+#[cfg(not(feature = "agent"))]
+fn flags_of(_llm: &str) -> Option<ChatFlags> {
+    None
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -84,7 +108,8 @@ pub(super) fn run(place: &Place<'_>, command: &Messages, output: &Output) -> Res
     let id = store.resolve(&command.moment.id)?;
     let moment = Moment::new(&store, &id, command.moment.point(&store, &id)?)?;
     let memory = if command.live { Memory::Live } else { Memory::Reloaded };
-    print(&moment.messages(memory)?, &command.wire, output)
+    let model = moment.llm()?.as_deref().and_then(flags_of);
+    print(&moment.messages(memory)?, &command.wire, model, output)
 }
 
 pub(super) fn convert(_place: &Place<'_>, command: &Convert, output: &Output) -> Result<u8> {
@@ -95,7 +120,7 @@ pub(super) fn convert(_place: &Place<'_>, command: &Convert, output: &Output) ->
     } else {
         message::messages(&events)
     };
-    print(&messages.map_err(|source| Error::NoMessages { source })?, &command.wire, output)
+    print(&messages.map_err(|source| Error::NoMessages { source })?, &command.wire, None, output)
 }
 
 /// Reads the events of a file (`-` is standard input): `{"events": [...]}`, an array, or one event per line.
@@ -136,18 +161,12 @@ fn read(command: &Convert) -> Result<Vec<Event>> {
         .collect()
 }
 
-fn print(messages: &[Message], wire: &WireOptions, output: &Output) -> Result<u8> {
+fn print(messages: &[Message], wire: &WireOptions, model: Option<ChatFlags>, output: &Output) -> Result<u8> {
+    let flags = wire.flags(model);
     let form = match wire.wire {
         None => shape::Wire::Plain,
-        Some(Wire::Chat) => shape::Wire::Chat(ChatFlags {
-            caching: wire.caching,
-            vision: !wire.no_vision,
-            tool_calling: true,
-            strings: wire.strings,
-            reasoning: wire.reasoning,
-            whole: false,
-        }),
-        Some(Wire::Responses) => shape::Wire::Responses { vision: !wire.no_vision },
+        Some(Wire::Chat) => shape::Wire::Chat(flags),
+        Some(Wire::Responses) => shape::Wire::Responses { vision: flags.vision },
     };
     let value = shape::messages(messages, form).map_err(|source| Error::NotSent { source })?;
     if output.json || wire.wire.is_some() {

@@ -62,7 +62,7 @@ fn print(moment: &Moment<'_>, value: &Value, status: Option<String>, output: &Ou
     line("steps", value["iteration"].to_string())?;
     line("head", value["resolved_active_leaf"].as_str().unwrap_or("before everything").to_owned())?;
     line("branch", plural(list("active_branch_ids"), "event"))?;
-    line("last user message", text("last_user_message_id"))?;
+    line("last user message", text("last_user_message_in_log"))?;
     let combined = &value["stats"]["combined"];
     let bill = Bill {
         cost: value["cost"].as_f64(),

@@ -6,8 +6,10 @@ use super::body::{Body, array, text_of};
 use super::compat::adapt;
 use super::failure::Failure;
 use super::feature::ThinkingMode;
+use super::known::Models;
 use super::parsed::{CallParts, Parsed, assistant, call, calls, count, no_response};
 use super::provider::Effort;
+use super::settings::Settings;
 use super::setup::{Setup, set};
 use super::{Delta, LlmError, Request, ToolSchema, worded};
 use crate::event::model::Text;
@@ -24,19 +26,32 @@ pub(super) struct Prepared {
     pub stream: bool,
 }
 
+/// Returns how messages are sent to the model with these settings: the JSON of `llm` of an agent in a base state. `None`
+/// if the settings cannot be read or name no known provider.
+#[must_use]
+pub fn chat_flags(llm: &str) -> Option<ChatFlags> {
+    let setup = Setup::new(Settings::parse(llm).ok()?, &Models::default()).ok()?;
+    Some(flags(&setup))
+}
+
+fn flags(setup: &Setup) -> ChatFlags {
+    let features = &setup.features;
+    ChatFlags {
+        caching: setup.caching,
+        vision: features.vision,
+        tool_calling: setup.settings.native_tool_calling,
+        strings: features.strings,
+        reasoning: features.send_reasoning,
+        whole: false,
+    }
+}
+
 /// Makes a chat request.
 pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<Prepared, LlmError> {
     let features = &setup.features;
     let settings = &setup.settings;
-    let flags = ChatFlags {
-        caching: setup.caching,
-        vision: features.vision,
-        tool_calling: settings.native_tool_calling,
-        strings: features.strings,
-        reasoning: features.send_reasoning,
-        whole: false,
-    };
-    let messages = chat(&request.messages, flags).map_err(|error| LlmError::BadRequest(error.to_string()))?;
+    let messages =
+        chat(&request.messages, flags(setup)).map_err(|error| LlmError::BadRequest(error.to_string()))?;
     let mut body = Body::default();
     body.set("model", setup.model.as_str());
     if request.tools.is_empty() {

@@ -56,6 +56,7 @@ mod worded;
 use std::pin::Pin;
 use std::time::Duration;
 
+pub use chat::chat_flags;
 pub use client::{Client, ClientOptions, KeySource, LogSink, Retry, RetrySink};
 pub use completion_log::CompletionLog;
 pub use error::LlmError;

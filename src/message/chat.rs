@@ -32,6 +32,38 @@ setters!(ChatFlags {
     whole: bool,
 });
 
+/// What a caller chose of [`ChatFlags`]. What is not chosen is as the conversation's own model had it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ChatChoice {
+    /// [`ChatFlags::caching`].
+    pub caching: Option<bool>,
+    /// [`ChatFlags::vision`].
+    pub vision: Option<bool>,
+    /// [`ChatFlags::strings`].
+    pub strings: Option<bool>,
+    /// [`ChatFlags::reasoning`].
+    pub reasoning: Option<bool>,
+}
+
+setters!(ChatChoice { caching?: bool, vision?: bool, strings?: bool, reasoning?: bool });
+
+impl ChatChoice {
+    /// Returns the flags of the model with what was chosen. If the model is unknown, the messages have pictures and are
+    /// lists of parts, without marks and reasoning.
+    #[must_use]
+    pub fn over(self, model: Option<ChatFlags>) -> ChatFlags {
+        let model = model.unwrap_or(ChatFlags { vision: true, tool_calling: true, ..ChatFlags::default() });
+        ChatFlags {
+            caching: self.caching.unwrap_or(model.caching),
+            vision: self.vision.unwrap_or(model.vision),
+            strings: self.strings.unwrap_or(model.strings),
+            reasoning: self.reasoning.unwrap_or(model.reasoning),
+            ..model
+        }
+    }
+}
+
 /// Why messages cannot be sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

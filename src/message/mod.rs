@@ -12,7 +12,7 @@ mod truncate;
 
 use std::iter::Peekable;
 
-pub use chat::{ChatFlags, WireError, chat};
+pub use chat::{ChatChoice, ChatFlags, WireError, chat};
 pub use content::{ERROR_HEADER, content, spilled};
 pub use responses::{ResponsesInput, responses, responses_input};
 #[cfg(feature = "agent")]

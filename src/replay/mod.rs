@@ -77,6 +77,17 @@ impl<'s> Moment<'s> {
         &self.conversation.id
     }
 
+    /// Returns the settings of the model of the conversation's present agent, as JSON. `None` if there is no base state,
+    /// or if its agent has no model.
+    ///
+    /// # Errors
+    /// The errors of reading.
+    pub fn llm(&self) -> Result<Option<String>> {
+        let Some(state) = self.store.base_state(self.id())? else { return Ok(None) };
+        let agent = state.document.field("agent");
+        Ok(agent.and_then(|agent| agent.get("llm")).map(|llm| llm.text().to_owned()))
+    }
+
     /// Returns the number of events up to the moment.
     #[must_use]
     pub fn length(&self) -> u64 {

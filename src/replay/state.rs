@@ -35,8 +35,11 @@ pub struct MomentState {
     pub tags: String,
     /// The present title, if one was set. Titles have no history.
     pub title: Option<String>,
-    /// The id of the user's last message.
+    /// The id of the user's last message as the base state has it. `None` before the end if its value then is not known,
+    /// and for a fork until its first message, because the reference does not copy it.
     pub last_user_message_id: Option<String>,
+    /// The id of the user's last message in the log.
+    pub last_user_message_in_log: Option<String>,
 }
 
 impl Moment<'_> {
@@ -81,9 +84,6 @@ impl Moment<'_> {
                 None => self.stats_of(&replies)?,
             },
         };
-        let last_user_message_id = field("last_user_message_id")
-            .and_then(text)
-            .or_else(|| whole.last_user_message_id().map(ToString::to_string));
         let conversation = self.conversation();
         Ok(MomentState {
             execution_status: recorded.unwrap_or_else(folded),
@@ -96,7 +96,8 @@ impl Moment<'_> {
             stats,
             tags: field("tags").map_or_else(|| conversation.tags.clone(), str::to_owned),
             title: conversation.title.clone().filter(|_| conversation.is_titled),
-            last_user_message_id,
+            last_user_message_id: field("last_user_message_id").and_then(text),
+            last_user_message_in_log: whole.last_user_message_id().map(ToString::to_string),
             whole,
             branch,
         })
@@ -163,6 +164,7 @@ impl Moment<'_> {
             "unmatched_action_ids": ids(&state.branch),
             "unmatched_action_ids_all_events": ids(&state.whole),
             "last_user_message_id": state.last_user_message_id,
+            "last_user_message_in_log": state.last_user_message_in_log,
             "is_stuck": state.stuck.is_some(),
             "stuck_pattern": state.stuck.map(stuck::Pattern::as_str),
             "agent_final_response": state.branch.final_response(),

@@ -1,6 +1,8 @@
 //! `/api/annals/`: conversations as of any point, queries over the whole file, and the log as it is stored.
 
 use annals::server::Config;
+use annals::state::FieldChange;
+use annals::store::BaseStateChange;
 use annals::{Expected, Options, Store};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -74,6 +76,23 @@ async fn views_states_and_messages_are_answered_as_of_any_point() {
     let added: Vec<&str> =
         difference["added"].as_array().unwrap().iter().map(|mark| mark["id"].as_str().unwrap()).collect();
     assert_eq!((difference["common_events"].clone(), added), (json!(2), vec!["e2", "e3"]));
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chat_messages_are_those_of_the_conversations_own_model() {
+    let store = store();
+    let agent = json!({"kind": "Agent", "llm": {"model": "anthropic/claude-sonnet-4-5-20250929", "usage_id": "agent"}});
+    let fields = vec![FieldChange::set("agent", agent.to_string()).unwrap()];
+    store.save_base_state(&conversation(TALK), BaseStateChange::new(fields)).unwrap();
+    let server = Served::start(&store).await;
+    for (choice, is_marked, is_text) in
+        [("", true, false), ("&caching=false", false, false), ("&caching=false&strings=true", false, true)]
+    {
+        let messages = server.json(&path(&format!("/messages?wire=chat{choice}"))).await;
+        assert_eq!(messages.to_string().contains("cache_control"), is_marked, "{choice}: {messages}");
+        assert_eq!(messages[0]["content"].is_string(), is_text, "{choice}: {messages}");
+    }
     server.end().await;
 }
 

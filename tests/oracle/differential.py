@@ -4,8 +4,9 @@ Usage: differential.py [--seeds N] [--first N]     (ANNALS is the path of the pr
 
 The conversations are those of tests/golden/conversations and N random ones. The random ones are made with the SDK's
 classes and stored by the SDK, with branches, batches, condensations, rejections, errors, pauses, navigation and costs.
-It compares the ids, HEAD, the branch, both views, the messages, the actions without an answer, the cost and prompt
-tokens, the final response, and whether the agent is stuck. Prints each difference, and ends with 1 if there is one.
+It compares the ids, HEAD, the branch, both views, the messages, the same for the agent's own model, the actions without
+an answer, the cost and prompt tokens, the final response, and whether the agent is stuck. Prints each difference, and
+ends with 1 if there is one.
 """
 
 import argparse
@@ -35,13 +36,25 @@ from openhands.sdk.llm.utils.metrics import Metrics  # noqa: E402
 from openhands.sdk.workspace import LocalWorkspace  # noqa: E402
 
 
-def agent():
-    return Agent(llm=LLM(model="openai/gpt-4o", api_key="none", usage_id="agent"), tools=[])
+# Models that get caching marks, no pictures, reasoning, or one string instead of a list of parts.
+MODELS = [
+    "openai/gpt-4o",
+    "anthropic/claude-sonnet-4-5-20250929",
+    "deepseek/deepseek-reasoner",
+    "moonshot/kimi-k2-thinking",
+    "gemini/gemini-2.5-pro",
+    "groq/llama-3.3-70b-versatile",
+]
+
+
+def agent(identity):
+    model = MODELS[identity.int % len(MODELS)]
+    return Agent(llm=LLM(model=model, api_key="none", usage_id="agent"), tools=[])
 
 
 def create(folder, identity):
     base = folder / "base_state.json"
-    stored = AgentBase.model_validate(json.loads(base.read_text())["agent"]) if base.is_file() else agent()
+    stored = AgentBase.model_validate(json.loads(base.read_text())["agent"]) if base.is_file() else agent(identity)
     return ConversationState.create(
         id=identity, agent=stored, workspace=LocalWorkspace(working_dir="/tmp"), persistence_dir=str(folder)
     )
@@ -168,12 +181,11 @@ def asked_of_the_sdk(folder):
     for event in branch:
         live.append_event(event)
     try:
-        messages = [
-            message.model_dump(exclude_none=True, mode="json")
-            for message in LLMConvertibleEvent.events_to_messages(state.view.events)
-        ]
+        typed = LLMConvertibleEvent.events_to_messages(state.view.events)
+        messages = [message.model_dump(exclude_none=True, mode="json") for message in typed]
+        chat = json.loads(json.dumps(state.agent.llm.format_messages_for_llm(typed)))
     except AssertionError:
-        messages = None
+        messages = chat = None
     return {
         "event_ids": [event.id for event in events],
         "resolved_active_leaf": state._resolve_active_leaf(),
@@ -181,6 +193,8 @@ def asked_of_the_sdk(folder):
         "view": [event.id for event in state.view.events],
         "live": [event.id for event in live.events],
         "messages": messages,
+        "chat": chat,
+        "last_user_message_id": state.last_user_message_id,
         "unmatched_action_ids": [event.id for event in ConversationState.get_unmatched_actions(branch)],
         "unmatched_action_ids_all_events": [event.id for event in ConversationState.get_unmatched_actions(events)],
         "agent_final_response": get_agent_final_response(branch),
@@ -217,16 +231,18 @@ class Annals:
     def of(self, identity):
         state = self.answer("state", identity)
         messages = self.answer("messages", identity)
+        chat = self.answer("messages", identity, "--wire", "chat")
         combined = state["stats"]["combined"]
         same = (
             "resolved_active_leaf active_branch_ids unmatched_action_ids unmatched_action_ids_all_events "
-            "agent_final_response is_stuck"
+            "agent_final_response is_stuck last_user_message_id"
         ).split()
         return {
             "event_ids": [event["id"] for event in self.answer("events", identity)],
             "view": self.answer("view", identity, "--ids"),
             "live": self.answer("view", identity, "--ids", "--live"),
             "messages": messages if isinstance(messages, list) else None,
+            "chat": chat if isinstance(chat, list) else None,
             "cost": combined["accumulated_cost"],
             "tokens": combined["accumulated_token_usage"]["prompt_tokens"],
             **{name: state[name] for name in same},

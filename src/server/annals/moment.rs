@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::ask;
 use crate::error::{Error, Result};
-use crate::message::ChatFlags;
+use crate::llm;
+use crate::message::ChatChoice;
 use crate::replay::{Difference, Memory, Moment, Point, json};
 use crate::server::App;
 use crate::server::http::failure::Failure;
@@ -64,29 +65,35 @@ pub(super) async fn view(State(app): State<Arc<App>>, Path(id): Path<String>, pa
 
 pub(super) async fn messages(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> Answer {
     let (memory, wire) = (memory(&params)?, wire(&params)?);
+    let mut choice = ChatChoice::default();
+    choice.caching = params.choice("caching")?;
+    choice.vision = params.choice("no_vision")?.map(|no_vision| !no_vision);
+    choice.strings = params.choice("strings")?;
+    choice.reasoning = params.choice("reasoning")?;
     let answer = move |moment: &Moment<'_>| {
+        let flags = choice.over(moment.llm()?.as_deref().and_then(llm::chat_flags));
+        let wire = match wire {
+            Form::Plain => json::Wire::Plain,
+            Form::Chat => json::Wire::Chat(flags),
+            Form::Responses => json::Wire::Responses { vision: flags.vision },
+        };
         json::messages(&moment.messages(memory)?, wire).map_err(|source| Error::NotSent { source })
     };
     at(&app, id, &params, answer).await
 }
 
-/// Reads the wire format of the messages from the parameters.
-fn wire(params: &Params) -> std::result::Result<json::Wire, Failure> {
-    let vision = !params.flag("no_vision")?;
-    let flags = ChatFlags {
-        caching: params.flag("caching")?,
-        vision,
-        tool_calling: true,
-        strings: params.flag("strings")?,
-        reasoning: params.flag("reasoning")?,
-        whole: false,
-    };
-    let words = [
-        ("plain", json::Wire::Plain),
-        ("chat", json::Wire::Chat(flags)),
-        ("responses", json::Wire::Responses { vision }),
-    ];
-    Ok(params.word("wire", &words)?.unwrap_or(json::Wire::Plain))
+/// The format of messages that was asked for.
+#[derive(Clone, Copy)]
+enum Form {
+    Plain,
+    Chat,
+    Responses,
+}
+
+/// Reads the format of the messages from the parameters.
+fn wire(params: &Params) -> std::result::Result<Form, Failure> {
+    let words = [("plain", Form::Plain), ("chat", Form::Chat), ("responses", Form::Responses)];
+    Ok(params.word("wire", &words)?.unwrap_or(Form::Plain))
 }
 
 pub(super) async fn branches(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> Answer {

@@ -124,9 +124,15 @@ impl Params {
 
     /// Returns a boolean, read from the words that the reference accepts; false if none is given.
     pub fn flag(&self, name: &str) -> Result<bool, Failure> {
+        Ok(self.choice(name)?.unwrap_or(false))
+    }
+
+    /// Returns whether a flag is set or cleared; `None` if the parameter is missing.
+    pub fn choice(&self, name: &str) -> Result<Option<bool>, Failure> {
         match self.get(name).map(str::to_lowercase).as_deref() {
-            None | Some("false" | "0" | "no" | "off" | "n" | "f") => Ok(false),
-            Some("true" | "1" | "yes" | "on" | "y" | "t") => Ok(true),
+            None => Ok(None),
+            Some("false" | "0" | "no" | "off" | "n" | "f") => Ok(Some(false)),
+            Some("true" | "1" | "yes" | "on" | "y" | "t") => Ok(Some(true)),
             Some(text) => {
                 let message = "Input should be a valid boolean, unable to interpret input";
                 Err(Problem::new("bool_parsing", &["query", name], message).with_input(text).into())

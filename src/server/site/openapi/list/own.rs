@@ -85,10 +85,10 @@ pub(in crate::server::site::openapi) const ANNALS: Group = Group {
                 Kind::Word(&["plain", "chat", "responses"]),
                 "the format: the SDK's, a chat request's or a responses request's",
             ),
-            may("caching", Kind::Flag, "with marks for prompt caching (chat)"),
-            may("no_vision", Kind::Flag, "without pictures"),
-            may("strings", Kind::Flag, "with one string instead of a list of parts (chat)"),
-            may("reasoning", Kind::Flag, "with the model's reasoning (chat)"),
+            may("caching", Kind::Flag, "with marks for prompt caching; if missing, as the conversation's model has it (chat)"),
+            may("no_vision", Kind::Flag, "without pictures; if missing, as the conversation's model has it"),
+            may("strings", Kind::Flag, "with one string instead of a list of parts; if missing, as the conversation's model has it (chat)"),
+            may("reasoning", Kind::Flag, "with the model's reasoning; if missing, as the conversation's model has it (chat)"),
         ])
         .answers("AnyValue")
         .refuses(&[404])

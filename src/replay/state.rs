@@ -81,7 +81,10 @@ impl Moment<'_> {
             Some(stats) => stats,
             None => match whole.stats() {
                 Some(stats) => stats.clone(),
-                None => self.stats_of(&replies)?,
+                None => match self.stats_of(&replies)? {
+                    stats if stats.usage_to_metrics.is_empty() => self.stats_of_log()?,
+                    stats => stats,
+                },
             },
         };
         let conversation = self.conversation();
@@ -133,6 +136,14 @@ impl Moment<'_> {
         let at_moment = |(usage_id, metrics): (String, Metrics)| (usage_id, metrics_of(&metrics, replies));
         let uses = stats.usage_to_metrics.into_iter().map(at_moment);
         Ok(Stats { usage_to_metrics: uses.filter(|(_, metrics)| metrics.calls() > 0).collect() })
+    }
+
+    /// Returns the costs that the log's events have in a form that their present form lacks: those of OpenHands V0.
+    fn stats_of_log(&self) -> Result<Stats> {
+        match self.length().checked_sub(1) {
+            Some(last) => self.store.usage_until(self.id(), Sequence(last)),
+            None => Ok(Stats::default()),
+        }
     }
 
     /// Returns the state as JSON. `docs/cli.md` describes its shape.

@@ -173,7 +173,10 @@ impl Metrics {
             rest = rest.less(Tokens::from(call));
             bill = bill.plus(Bill { cost: None, ..its });
         }
-        if is_priced || (all.all() == 0 && self.token_usages.is_empty()) {
+        if all.all() == 0 && self.token_usages.is_empty() && !is_priced {
+            return Bill::default(); // no call
+        }
+        if is_priced {
             return Bill { cost: Some(self.accumulated_cost), ..bill };
         }
         bill.plus(Bill::unknown(&self.model_name, rest, Calls::Several))
@@ -236,7 +239,8 @@ mod tests {
         );
         assert_eq!(unknown, Bill { tokens_without_cost: 9, ..Bill::default() });
         assert_eq!(unknown.in_words(), "unknown");
-        assert_eq!(bill(r#"{"model_name":"mine","accumulated_cost":0.0}"#), Bill::known(0.0));
+        // Without a call there is no cost, so it does not make that of another use known.
+        assert_eq!(bill(r#"{"model_name":"mine","accumulated_cost":0.0}"#), Bill::default());
         assert_eq!(Stats::default().bill(), Bill::default());
     }
 

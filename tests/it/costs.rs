@@ -324,6 +324,36 @@ fn openhands_v0_tells_its_cost_in_its_actions() {
     };
     assert_eq!(rows, [row(100, 5, 0.5), row(150, 0, 0.25)]);
     assert_sound(&store);
+
+    let page = store.conversations(&Default::default(), Default::default(), None, 2).unwrap();
+    let cost = |point| {
+        Moment::new(&store, &page.conversations[0].id, point).unwrap().state().unwrap().stats.bill().cost
+    };
+    assert_eq!(cost(Point::End), Some(0.75));
+    assert_eq!(cost(Point::Behind(annals::Sequence(0))), Some(0.5));
+}
+
+/// `annals state` and `annals show` read different sources: the events and the table of usage.
+#[test]
+fn the_state_at_the_end_has_the_bill_of_the_table_of_usage() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    for golden in ["conversations", "legacy", "foreign"] {
+        import(&store, &folder::golden(golden));
+    }
+    let db = scratch.foreign();
+    let page = store.conversations(&Default::default(), Default::default(), None, 100).unwrap();
+    assert!(page.conversations.len() > 20);
+    for row in page.conversations {
+        let bill = Moment::new(&store, &row.id, Point::End).unwrap().state().unwrap().stats.bill();
+        let (sent, cost, estimated, without) = sums(&db, row.id.as_str());
+        let same = |one: Option<f64>, other: Option<f64>| match (one, other) {
+            (Some(one), Some(other)) => (one - other).abs() < 1e-9,
+            (one, other) => one == other,
+        };
+        assert!(same(bill.cost, cost) && same(bill.estimated_cost, estimated), "{}: {bill:?}", row.id);
+        assert_eq!(bill.tokens_without_cost.cast_signed(), without, "{} {sent}", row.id);
+    }
 }
 
 #[test]

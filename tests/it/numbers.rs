@@ -5,8 +5,10 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use annals::replay::{Moment, Point};
 use annals::state::FieldChange;
 use annals::store::{Append, BaseStateChange, SqlQuery, SqlValue};
+use annals::transfer::Importer;
 use annals::{Expected, NewEvent, Options, Store};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -14,7 +16,7 @@ use serde_json::{Value, json};
 use crate::cli::Program;
 use crate::support::events::event;
 use crate::support::served::Served;
-use crate::support::{conversation, folder};
+use crate::support::{Scratch, conversation, folder};
 
 /// The number of generated conversations.
 const CONVERSATIONS: u64 = 2000;
@@ -370,5 +372,27 @@ fn the_numbers_of_every_format_are_those_of_its_events() {
         assert_eq!(row["event_count"], json!(counted), "{id}");
         let shown = program.json(&["show", id]);
         assert_eq!((sum(&shown["kinds"]), shown["event_count"].as_i64()), (counted, Some(counted)), "{id}");
+    }
+}
+
+/// The view reads the payloads as they are stored, the state reads them in their present form.
+#[test]
+fn the_outcome_of_a_v0_conversation_is_that_of_its_state() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let golden = folder::golden("foreign").join("openhands-v0");
+    Importer::new(&store, Default::default()).import(&golden, &mut |_| ()).unwrap();
+    store.catch_up().unwrap();
+    let db = scratch.foreign();
+    let sql = "SELECT steps, coalesce(final_response, '') FROM outcomes WHERE conversation_id = ?1";
+    for id in ["7d1a0c5e-9b6f-4f0f-8a3e-2b1c0d9e8f70", "saved"] {
+        let outcome: (i64, String) = db.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let state = Moment::new(&store, &conversation(id), Point::End).unwrap().state().unwrap();
+        assert_eq!(
+            outcome,
+            (state.branch.iteration().cast_signed(), state.branch.final_response().to_owned()),
+            "{id}"
+        );
+        assert!(outcome.0 > 2 && !outcome.1.is_empty(), "{id}: {outcome:?}");
     }
 }

@@ -240,10 +240,10 @@ fn observation_of<'a>(event: &mut Members<'a>, observation: &str) -> Raised<'a> 
         return Some(("ConversationStateUpdateEvent", raised));
     }
     let Some((tool, call)) = names(event) else {
-        // It cannot be the answer to a call, so the model read it as a message.
+        // It cannot be the answer to a call, so the model read it as a message. The agent did not say it.
         return (observation == "error").then(|| {
             let parts = texts(event, &["content"]);
-            ("MessageEvent", message("user", "agent", parts, Draft::json("[]")))
+            ("MessageEvent", message("user", "environment", parts, Draft::json("[]")))
         });
     };
     let action = match event.get("cause")? {

@@ -35,10 +35,10 @@ const OF_THE_MOMENT: &[&str] = &[
     "unixepoch",
 ];
 
-/// Common table expressions within the views (`confirmations` in V6). The engine gives such a name to the authorizer
+/// Common table expressions within the views (`outcomes` in V21, `confirmations` in V6). The engine gives such a name to the authorizer
 /// as the accessor if the expression reads a table. A statement that uses such a name itself gains nothing, because
 /// there are no tables at the first stage.
-const WITHIN_VIEWS: &[&str] = &["stood", "asked", "earliest", "judged", "decided"];
+const WITHIN_VIEWS: &[&str] = &["said", "stood", "asked", "earliest", "judged", "decided"];
 
 /// The most SELECTs that a statement may have after its common table expressions are expanded.
 const SELECTS_MAX: u32 = 2_000;

@@ -1,9 +1,9 @@
 -- How a conversation came out, also for OpenHands V0: steps and the final response as the events say in their present
 -- form (`src/event/upcast/v0.rs`, `src/state/fold.rs`). Only payloads of V0 are opened for that. A reply without an id
--- is a step of its own.
+-- is a step of its own. Not materialized: a question about one conversation must not walk the branches of all.
 DROP VIEW outcomes;
 CREATE VIEW outcomes AS
-WITH said (conversation_id, position, reply, is_final) AS (
+WITH said (conversation_id, position, reply, is_final) AS NOT MATERIALIZED (
     SELECT b.conversation_id,
            s.position,
            CASE WHEN s.kind IN ('ActionEvent', 'action', 'MessageEvent', 'message', 'agent_message')
@@ -17,7 +17,7 @@ WITH said (conversation_id, position, reply, is_final) AS (
     CROSS JOIN event AS s ON s.position = b.position
     WHERE CASE WHEN s.kind IN ('ActionEvent', 'action') THEN 1
                WHEN s.kind IN ('MessageEvent', 'message', 'agent_message', 'action:message') THEN s.source = 'agent'
-               WHEN s.source <> 'agent' OR s.kind NOT GLOB 'action:*'
+               WHEN s.source IS NOT 'agent' OR s.kind NOT GLOB 'action:*'
                     OR s.kind IN ('action:system', 'action:condensation') THEN 0
                WHEN s.kind = 'action:finish'
                THEN coalesce(json_extract(s.payload, '$.args.thought'), '')

@@ -139,6 +139,17 @@ fn no_report_walks_branches_that_it_does_not_show() {
     }
 }
 
+#[test]
+fn the_outcome_of_one_conversation_walks_the_branches_of_no_other() {
+    let scratch = Scratch::new();
+    let _store = goldens(&scratch);
+    let sql = format!("EXPLAIN QUERY PLAN SELECT * FROM outcomes WHERE conversation_id = '{CONFIRM}'");
+    let plan = crate::support::rows(&scratch.foreign(), &sql);
+    let is_of_all =
+        |step: &[Value]| matches!(&step[3], Value::Text(text) if text.contains("MATERIALIZE said"));
+    assert!(!plan.is_empty() && !plan.iter().any(|step| is_of_all(step)), "{plan:#?}");
+}
+
 /// `docs/reports.sql`, read as any SQLite tool would read it.
 #[test]
 fn every_report_is_a_view_too() {

@@ -152,9 +152,11 @@ impl Exporter<'_> {
 }
 
 /// Returns the id under which the reference's loader finds an event, made from the event's own id. `None` if it
-/// recognises that one, and for the mark of an event without a parent. The loader skips a file if it does not recognise the id in the file's name, and then it does not
-/// find the event by the ids in others.
+/// recognises that one, and for texts that name no event: an empty one, and the mark of an event without a parent.
+///
+/// The loader skips a file if it does not recognise the id in the file's name, and then it does not find the event by
+/// the ids in others.
 fn stand_in(id: &str) -> Option<String> {
-    let is_recognised = id == ROOT || layout::is_recognised(&layout::event_file(0, id));
+    let is_recognised = id.is_empty() || id == ROOT || layout::is_recognised(&layout::event_file(0, id));
     (!is_recognised).then(|| uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, id.as_bytes()).to_string())
 }

@@ -215,3 +215,28 @@ def test_a_conversation_is_deleted_after_a_confirmation(annals, model, visit):
     page.get_by_role("button", name="Delete it").click()
     expect(page.get_by_role("heading", name=re.compile("^Conversations"))).to_be_visible()
     assert annals.ask("/api/conversations/count") == 0
+
+
+def test_a_view_asks_for_no_conversation_that_it_deletes(annals, model, visit):
+    conversation = annals.conversation(model, text="Go")
+    wait_for(lambda: status(annals, conversation) == "finished")
+    watched, held = visit(annals), []
+
+    def delete(route):
+        if route.request.method != "DELETE":
+            return route.continue_()
+        answer = route.fetch()
+        # The conversation is gone and the page does not know it yet. Now its other requests reach the server.
+        for other in held:
+            other.continue_()
+        watched.page.wait_for_timeout(300)
+        return route.fulfill(response=answer)
+
+    watched.page.route("**/api/annals/conversations/*/state?*", lambda route: held.append(route))
+    watched.page.route("**/api/conversations/*", delete)
+    page = watched.open(f"/c/{conversation}")
+    wait_for(lambda: page.wait_for_timeout(20) or held)
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Delete it").click()
+    expect(page.get_by_role("heading", name=re.compile("^Conversations"))).to_be_visible()
+    assert annals.ask("/api/conversations/count") == 0

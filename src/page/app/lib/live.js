@@ -22,6 +22,7 @@ export class Live {
     this.handlers = handlers;
     this.tries = 0;
     this.isEnded = false;
+    this.abort = new AbortController();
     // The socket accepts only UUIDs. Other ids are those of copies of logs, which are polled.
     if (UUID.test(id)) this.#connect();
     else this.#poll();
@@ -30,6 +31,7 @@ export class Live {
   end() {
     this.isEnded = true;
     clearTimeout(this.timer);
+    this.abort.abort();
     this.socket?.close();
   }
 
@@ -74,7 +76,7 @@ export class Live {
   async #poll() {
     this.handlers.link('polling');
     try {
-      const page = await get(encodedPath`/api/annals/conversations/${this.id}/events`, { from: this.next, limit: POLL_EVENTS, texts: 20000 });
+      const page = await get(encodedPath`/api/annals/conversations/${this.id}/events`, { from: this.next, limit: POLL_EVENTS, texts: 20000 }, this.abort.signal);
       for (const one of page.events) {
         if (this.isEnded) return;
         this.next = one.sequence + 1;

@@ -1,9 +1,8 @@
 // The actions on a whole conversation: run, pause, interrupt, rename, delete.
 import { html, useState } from '../../lib/ui.js';
-import { go } from '../../lib/router.js';
 import { may } from '../../lib/access.js';
-import { encodedPath, post, remove } from '../../lib/api.js';
-import { runOrShowError, showNote } from '../../lib/notes.js';
+import { encodedPath, post } from '../../lib/api.js';
+import { runOrShowError } from '../../lib/notes.js';
 import { plural } from '../../lib/format.js';
 import { Dialog } from '../../ui/dialog.js';
 import { Icon } from '../../ui/icon.js';
@@ -11,28 +10,18 @@ import { Icon } from '../../ui/icon.js';
 const UUID = /^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$/i;
 
 /** Asks the user to confirm the deletion. */
-function Deletion({ context, isOpen, close }) {
+function Deletion({ context, isOpen, close, remove }) {
   const head = context.head.value;
-  const [isBusy, setBusy] = useState(false);
-  const run = async () => {
-    setBusy(true);
-    const isDone = await runOrShowError(() => remove(encodedPath`/api/conversations/${context.id}`));
-    setBusy(false);
-    if (!isDone) return;
-    close();
-    showNote('The conversation is deleted.', { advice: 'A receipt stays in the administrative log.' });
-    go(['conversations']);
-  };
   return html`
     <${Dialog} isOpen=${isOpen} close=${close} title="Delete this conversation?">
       <p><strong>${head.title ?? 'Without a title'}</strong>, ${plural(head.event_count, 'event')}. It is deleted for good, with its
         files. Forks and sub-agents stay.</p>
       <footer><button onClick=${close}>Keep it</button>
-        <button class="danger" disabled=${isBusy} onClick=${run}>Delete it</button></footer>
+        <button class="danger" onClick=${remove}>Delete it</button></footer>
     <//>`;
 }
 
-export function Actions({ context, rename }) {
+export function Actions({ context, rename, remove }) {
   const { status, cannot_run: cannotRun, is_last_known: isLastKnown } = context.head.value;
   const [isDeleting, setDeleting] = useState(false);
   if (context.copyOf) return null;
@@ -50,5 +39,5 @@ export function Actions({ context, rename }) {
     : status !== 'waiting_for_confirmation' && !cannotRun && may('write') && html`<button onClick=${() => command('run')} title="Let the agent go on"><${Icon} name="play" />Run</button>`}
     ${isNamed && !cannotRun && may('write') && html`<button class="plain" onClick=${rename}>Name and tags</button>`}
     ${isNamed && may('admin') && html`<button class="plain wrong" onClick=${() => setDeleting(true)}>Delete</button>`}
-    <${Deletion} context=${context} isOpen=${isDeleting} close=${() => setDeleting(false)} />`;
+    <${Deletion} context=${context} isOpen=${isDeleting} close=${() => setDeleting(false)} remove=${remove} />`;
 }

@@ -62,7 +62,7 @@ export class Context {
 
   async refresh() {
     try {
-      this.head.value = await get(encodedPath`/api/annals/conversations/${this.id}`);
+      this.head.value = await get(encodedPath`/api/annals/conversations/${this.id}`, {}, this.abort.signal);
     } catch { /* the next event refreshes it again */ }
   }
 

@@ -95,7 +95,7 @@ function useFound(context, find, event) {
 
 const wide = () => innerWidth > 1000;
 
-export function Conversation({ head: first, events, query }) {
+export function Conversation({ head: first, events, query, remove }) {
   const context = useMemo(() => {
     const made = new Context(first, events);
     follow(made, query);
@@ -120,7 +120,7 @@ export function Conversation({ head: first, events, query }) {
   const isRunning = head.status === 'running' && !head.is_last_known;
   return html`
     <div class=${cx('talk', isSideOpen && 'with-side')}>
-      <${Head} context=${context} link=${link.value} tab=${tab} isSideOpen=${isSideOpen} toggleSide=${() => setSideOpen(!isSideOpen)} />
+      <${Head} context=${context} remove=${remove} link=${link.value} tab=${tab} isSideOpen=${isSideOpen} toggleSide=${() => setSideOpen(!isSideOpen)} />
       <div class="talk-main">
         ${tab === 'timeline' && html`<${Timeline} log=${context.log} context=${context} control=${context.control} target=${target}
           startAtEnd=${isRunning || head.status === 'waiting_for_confirmation'} tail=${html`<${Tail} pieces=${pieces} isRunning=${isRunning} />`} />`}

@@ -17,7 +17,7 @@ const LINKS = {
   polling: ['checked every 2 s', 'This conversation is a copy of another program’s log'],
 };
 
-export function Head({ context, link, tab, isSideOpen, toggleSide }) {
+export function Head({ context, remove, link, tab, isSideOpen, toggleSide }) {
   const head = context.head.value;
   const [isNaming, setNaming] = useState(false);
   const [text, title] = LINKS[link];
@@ -29,7 +29,7 @@ export function Head({ context, link, tab, isSideOpen, toggleSide }) {
         <${Status} status=${head.status} since=${head.is_last_known && head.updated_at} />
         <span class=${`link link-${link}`} title=${title}>${text}</span>
         <span class="grow"></span>
-        <${Actions} context=${context} rename=${() => setNaming(true)} />
+        <${Actions} context=${context} rename=${() => setNaming(true)} remove=${remove} />
       </div>
       <div class="row under" tabindex="0" role="group" aria-label="Figures">
         <code title=${head.id}>${brief(head.id)}</code>

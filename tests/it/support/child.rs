@@ -53,6 +53,8 @@ fn configure(command: &mut Command, test: &str, name: &str, database: &Path) {
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(ROLE, name)
         .env(DATABASE, database)
+        // A kill can leave a temporary file of SQLite behind. Here it is removed with the test's folder.
+        .env("SQLITE_TMPDIR", database.parent().unwrap_or(database))
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
 }

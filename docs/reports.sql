@@ -197,7 +197,7 @@ WHERE true
 GROUP BY s.conversation_id, s.name
 ORDER BY s.name, s.conversation_id;
 
--- What did each model take?
+-- What did each model cost?
 --   model
 --   conversations        conversations
 --   calls                calls; that are known one by one
@@ -222,7 +222,7 @@ WHERE true
 GROUP BY model
 ORDER BY coalesce(sum(cost), 0) + coalesce(sum(estimated_cost), 0) DESC, model;
 
--- What did each day take?
+-- What did each day cost?
 --   day                  date
 --   conversations        conversations
 --   prompt_tokens        tokens; sent, those read from a cache included
@@ -241,7 +241,7 @@ WHERE true
 GROUP BY day
 ORDER BY day;
 
--- Which conversations took most?
+-- Which conversations cost most?
 --   conversation_id
 --   title
 --   models
@@ -262,7 +262,7 @@ WHERE true
 GROUP BY u.conversation_id
 ORDER BY coalesce(sum(u.cost), 0) + coalesce(sum(u.estimated_cost), 0) DESC, u.conversation_id;
 
--- What did the work on each folder or repository take?
+-- What did the work on each folder or repository cost?
 --   workspace            path; empty: nothing says it
 --   conversations        conversations
 --   prompt_tokens        tokens; sent, those read from a cache included
@@ -282,7 +282,7 @@ WHERE true
 GROUP BY c.workspace
 ORDER BY coalesce(sum(u.cost), 0) + coalesce(sum(u.estimated_cost), 0) DESC, c.workspace;
 
--- What did the conversations of each tag take?
+-- What did the conversations of each tag cost?
 --   tag
 --   value
 --   conversations        conversations
@@ -303,7 +303,7 @@ WHERE true
 GROUP BY tag.key, tag.value
 ORDER BY tag.key, coalesce(sum(u.cost), 0) + coalesce(sum(u.estimated_cost), 0) DESC, tag.value;
 
--- How often was each tool called, and how did that go?
+-- How often was each tool called, and how did the calls end?
 --   tool
 --   calls                calls
 --   conversations        conversations
@@ -361,7 +361,7 @@ FROM tool_calls
 WHERE duration_ms IS NOT NULL
 ORDER BY duration_ms DESC, position;
 
--- Which conversations are stuck, failed, or were left lying?
+-- Which conversations are stuck, failed or unfinished?
 --   conversation_id
 --   title
 --   status

@@ -267,7 +267,7 @@ pub const REPORTS: &[Report] = &[
     },
     Report {
         name: "cost-by-model",
-        question: "What did each model take?",
+        question: "What did each model cost?",
         note: "Rows whose time is unknown are left out once since or until is given.",
         parameters: &[CONVERSATION, SINCE, UNTIL],
         columns: &[
@@ -288,7 +288,7 @@ pub const REPORTS: &[Report] = &[
     },
     Report {
         name: "cost-by-day",
-        question: "What did each day take?",
+        question: "What did each day cost?",
         note: "The day on which a model call was made. It is unknown where no record has the time.",
         parameters: &[CONVERSATION, MODEL, SINCE, UNTIL],
         columns: &[
@@ -305,7 +305,7 @@ pub const REPORTS: &[Report] = &[
     },
     Report {
         name: "cost-by-conversation",
-        question: "Which conversations took most?",
+        question: "Which conversations cost most?",
         note: "",
         parameters: &[WORKSPACE, MODEL, SINCE, UNTIL, LIMIT],
         columns: &[
@@ -323,7 +323,7 @@ pub const REPORTS: &[Report] = &[
     },
     Report {
         name: "cost-by-workspace",
-        question: "What did the work on each folder or repository take?",
+        question: "What did the work on each folder or repository cost?",
         note: "A conversation without a known workspace counts under an empty name.",
         parameters: &[MODEL, SINCE, UNTIL],
         columns: &[
@@ -340,7 +340,7 @@ pub const REPORTS: &[Report] = &[
     },
     Report {
         name: "cost-by-tag",
-        question: "What did the conversations of each tag take?",
+        question: "What did the conversations of each tag cost?",
         note: "A conversation with two tags counts for both.",
         parameters: &[
             Parameter { name: "tag", kind: ParameterKind::Text, what: "only this tag", default: None },
@@ -361,7 +361,7 @@ pub const REPORTS: &[Report] = &[
     },
     Report {
         name: "tools",
-        question: "How often was each tool called, and how did that go?",
+        question: "How often was each tool called, and how did the calls end?",
         note: "",
         parameters: &[CONVERSATION, SINCE, UNTIL],
         columns: &[
@@ -407,7 +407,7 @@ pub const REPORTS: &[Report] = &[
     },
     Report {
         name: "stuck",
-        question: "Which conversations are stuck, failed, or were left lying?",
+        question: "Which conversations are stuck, failed or unfinished?",
         note: "A status running may be true, or the last word of a process that died.",
         parameters: &[SINCE, UNTIL],
         columns: &[
@@ -446,7 +446,7 @@ pub const REPORTS: &[Report] = &[
     Report {
         name: "changes",
         question: "What came into the file between two times?",
-        note: "By the clock of the machine that wrote the file, in UTC, whatever time the events themselves tell.",
+        note: "By the clock of the machine that wrote the file, in UTC, whatever the times of the events are.",
         parameters: &[SINCE, UNTIL],
         columns: &[
             ID,

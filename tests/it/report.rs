@@ -1,7 +1,7 @@
 //! Reports: their answers on real conversations, the same SQL in other tools, and HTML pages with hostile text.
 
 use annals::audit::{self, REPORTS, Report};
-use annals::store::{SqlAnswer, SqlLimits, SqlValue, Truncation};
+use annals::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Truncation};
 use annals::transfer::Importer;
 use annals::{Error, Expected, Store, Timestamp};
 use rusqlite::types::Value;
@@ -516,13 +516,25 @@ fn a_page_has_figures_charts_and_reports() {
     let store = goldens(&scratch);
     let page = audit::page(&store, &[], SqlLimits::default(), Timestamp(0)).unwrap();
     assert!(page.contains("<b>235</b>events"), "{page}");
-    assert_eq!(page.matches("<svg").count(), 6);
+    assert_eq!(page.matches("<figure").count(), 6);
+    for name in REPORTS.iter().map(|report| report.name) {
+        assert!(page.contains(&format!("the SQL of annals report {name}<")), "{name}");
+    }
     assert!(page.contains("rm -rf /workspace/nothing"));
     assert!(page.contains(&format!("<td class=\"code\" title=\"{CONFIRM}\">a974c9f5</td>")));
     assert!(!page.contains("http-equiv=\"refresh\"") && !page.contains("src=") && !page.contains("@import"));
     let later =
         audit::page(&store, &given(&[("since", "2030-01-01")]), SqlLimits::default(), Timestamp(0)).unwrap();
     assert!(!later.contains("rm -rf /workspace/nothing"));
+    // Every figure is of the time range.
+    assert!(later.contains("<b>0</b>conversations") && later.contains("<b>0</b>events"), "{later}");
+    let middle = SqlQuery::new("SELECT timestamp FROM events ORDER BY timestamp LIMIT 1 OFFSET 100");
+    let SqlValue::Text(middle) = store.query(&middle).unwrap().rows.remove(0).remove(0) else {
+        panic!("a time")
+    };
+    let early =
+        audit::page(&store, &given(&[("until", &middle)]), SqlLimits::default(), Timestamp(0)).unwrap();
+    assert!(early.contains("<b>100</b>events"), "{early}");
     let error =
         audit::page(&store, &given(&[("model", "x")]), SqlLimits::default(), Timestamp(0)).unwrap_err();
     assert!(matches!(error, Error::QueryRefused { .. }));

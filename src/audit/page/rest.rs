@@ -1,7 +1,8 @@
 //! Says which rows a page does not show, and which command prints them.
 
+use super::put;
+use super::table::ROWS_SHOWN;
 use super::text::{escape, number};
-use super::{ROWS_SHOWN, put};
 use crate::audit::report::{LIMIT, Report};
 use crate::store::{SqlAnswer, SqlLimits, Truncation};
 

@@ -53,7 +53,7 @@ pub(super) fn number(value: f64) -> String {
         0
     };
     let text = format!("{value:.decimals$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    let text = trimmed(&text);
     let (digits, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
     let mut whole = String::new();
@@ -64,6 +64,39 @@ pub(super) fn number(value: f64) -> String {
         whole.push(digit);
     }
     format!("{sign}{whole}{rest}")
+}
+
+/// Returns a number without the zeros at the end of its decimals.
+pub(super) fn trimmed(number: &str) -> String {
+    let is_long = number.contains('.');
+    if is_long { number.trim_end_matches('0').trim_end_matches('.').to_owned() } else { number.to_owned() }
+}
+
+/// Returns an amount in US dollars, the currency of the price table. Small amounts have more digits.
+pub(super) fn money(value: f64) -> String {
+    if value == 0.0 || value.abs() < 0.01 {
+        return format!("${}", number(value));
+    }
+    let decimals = if value.abs() < 10.0 { 3 } else { 2 };
+    let text = format!("{value:.decimals$}");
+    let (whole, cents) = text.split_once('.').unwrap_or((&text, ""));
+    format!("${}.{cents}", number(whole.parse().unwrap_or_default()))
+}
+
+/// Returns a time such as `340 ms`, `4.2 s`, `3 min 10 s` or `2 h 5 min`.
+pub(super) fn duration(ms: f64) -> String {
+    if ms < 1000.0 {
+        return format!("{ms:.0} ms");
+    }
+    let seconds = ms / 1000.0;
+    if seconds < 60.0 {
+        return format!("{} s", number((seconds * 10.0).round() / 10.0));
+    }
+    let minutes = (seconds / 60.0).floor();
+    if minutes < 60.0 {
+        return format!("{minutes} min {:.0} s", (seconds % 60.0).floor());
+    }
+    format!("{} h {} min", number((minutes / 60.0).floor()), minutes % 60.0)
 }
 
 #[cfg(test)]
@@ -94,5 +127,14 @@ mod tests {
         assert_eq!(number(12.5), "12.5");
         assert_eq!(number(-1000.0), "-1\u{202f}000");
         assert_eq!(number(0.0), "0");
+    }
+
+    #[test]
+    fn amounts_and_times_are_written_for_people() {
+        let amounts = [0.0, 0.0042, 0.5, 9.9996, 18.157, 1_234_567.891];
+        let expected = ["$0", "$0.0042", "$0.500", "$10.000", "$18.16", "$1\u{202f}234\u{202f}567.89"];
+        assert_eq!(amounts.map(money), expected);
+        let times = [0.0, 340.2, 4_240.0, 59_990.0, 190_000.0, 7_500_000.0];
+        assert_eq!(times.map(duration), ["0 ms", "340 ms", "4.2 s", "60 s", "3 min 10 s", "2 h 5 min"]);
     }
 }

@@ -29,6 +29,8 @@ mod export;
 mod fit;
 mod help;
 mod import;
+#[cfg(feature = "server")]
+mod journal;
 #[cfg(feature = "agent")]
 mod keys;
 mod list;

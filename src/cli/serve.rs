@@ -12,8 +12,9 @@ use tokio::runtime::Builder;
 
 #[cfg(unix)]
 use super::anew;
+use super::journal::{self, Journal, LogArguments};
 use super::keys::Given;
-use super::print::{Output, count, one_line, plural, tell};
+use super::print::{Output, count, plural, tell};
 use super::serving::{Table, variable};
 use super::settings::{Extras, home};
 use super::{DONE, Place};
@@ -97,6 +98,8 @@ pub(super) struct Arguments {
     /// Listen on other addresses than this machine's without a key: everyone who reaches the server may run commands
     #[arg(long)]
     pub without_key: bool,
+    #[command(flatten)]
+    pub log: LogArguments,
 }
 
 impl Arguments {
@@ -118,6 +121,11 @@ impl Arguments {
             import_folders: !self.read_only && (self.import_folders || table.import_folders),
             read_only: self.read_only,
             without_key: self.without_key || table.without_key,
+            log: LogArguments {
+                log_format: self.log.log_format.or(table.log_format),
+                log_level: self.log.log_level.or(table.log_level),
+                log_requests: self.log.log_requests || table.log_requests,
+            },
         }
     }
 }
@@ -163,7 +171,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     } else if !command.read_only {
         offer_import(&store, &folders, output);
     }
-    listen(store, config, SocketAddr::new(host, port), |store, url| {
+    listen(store, config, SocketAddr::new(host, port), command.log, |store, url| {
         if output.json {
             output.value(&json!({"url": url, "database": store.path(), "read_only": store.is_read_only()}))
         } else {
@@ -227,12 +235,15 @@ pub(super) fn listen(
     store: Store,
     config: Config,
     asked: SocketAddr,
+    log: LogArguments,
     on_listening: impl FnOnce(&Store, &str) -> Result<()>,
 ) -> Result<u8> {
     let failed = |source| Error::Setup(SetupError::Serve { address: asked, source });
     // It is dropped last, so that it ends the programs that everything else has left behind.
     #[cfg(target_os = "linux")]
     let _sweeper = super::sweep::Sweeper::start();
+    // It is dropped after the runtime, so that it has the last lines.
+    let _journal = Journal::start(log).map_err(failed)?;
     close_environment().map_err(failed)?;
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     let served = runtime.block_on(async {
@@ -248,11 +259,9 @@ pub(super) fn listen(
             other => failed(std::io::Error::other(other.to_string())),
         })?;
         let app = Arc::new(app);
-        let telling = tokio::spawn(tell_left_out(Arc::clone(&app)));
         let served = serve(listener, Arc::clone(&app), end_signal).await.map_err(failed);
-        telling.abort();
         if let Some(undelivered) = app.undelivered() {
-            tell(format_args!("annals: {undelivered}"));
+            journal::undelivered(&undelivered.to_string());
         }
         served
     });
@@ -260,25 +269,6 @@ pub(super) fn listen(
     runtime.shutdown_timeout(THREADS_WAIT);
     private::remove(private::beginning());
     served.map(|()| DONE)
-}
-
-/// The width of a line about something that is left out.
-const LEFT_OUT_WIDTH: usize = 1000;
-
-/// Tells the operator what requests found and could not use. Answers have no place for it.
-async fn tell_left_out(app: Arc<App>) {
-    loop {
-        let problems = app.next_left_out().await;
-        // Standard error may be a pipe without a reader.
-        let logged = tokio::task::spawn_blocking(move || {
-            for problem in problems {
-                tell(format_args!("annals: left out: {}", one_line(&problem, LEFT_OUT_WIDTH)));
-            }
-        });
-        if logged.await.is_err() {
-            return;
-        }
-    }
 }
 
 /// Hides the environment of this process from the programs that it starts.

@@ -11,6 +11,7 @@ use figment::Figment;
 use figment::providers::{Format as _, Toml};
 use serde::Deserialize;
 
+use super::journal::{Detail, Format};
 use super::settings::{self, Extras};
 use crate::error::{Error, Result, SetupError};
 use crate::server::{Config, WebhookSpec};
@@ -37,6 +38,9 @@ pub(super) struct Table {
     pub extras: Option<Extras>,
     pub import_folders: bool,
     pub without_key: bool,
+    pub log_format: Option<Format>,
+    pub log_level: Option<Detail>,
+    pub log_requests: bool,
     max_concurrent_runs: Option<usize>,
     idle_seconds: Option<f64>,
     conversations_dir: Option<PathBuf>,

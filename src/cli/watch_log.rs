@@ -2,10 +2,9 @@
 //!
 //! Commands warn when they open the file, but a server opens it only once.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::print::tell;
+use super::journal;
 use crate::store::Store;
 
 /// How often the log is checked.
@@ -54,13 +53,9 @@ pub(super) async fn watch(store: Store) {
             return;
         };
         if let Some(text) = watch.notice(Instant::now(), warning) {
-            print(&path, &text);
+            journal::warn(&path, &text);
         }
     }
-}
-
-fn print(path: &Path, text: &str) {
-    tell(format_args!("annals: {}: {text}", path.display()));
 }
 
 #[cfg(test)]

@@ -42,8 +42,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::conversation::{command, conversations, events, gateway};
 use self::http::{auth, cors, listen, origin, request::BODY_BYTES_MAX};
-use self::live::delivery;
 pub use self::live::{App, Undelivered};
+use self::live::{delivery, notice};
 use self::settings::extension::{agents, catalog, plugins, skills};
 use self::settings::{agent_profiles, connections, meta_profiles, profiles, tries, workspaces};
 use self::site::{metrics, openapi, page, probes, standins};
@@ -124,6 +124,7 @@ pub async fn serve(
     let all_closed = CancellationToken::new();
     let telemetry = telemetry(&app, &all_closed)?;
     app.repair().await;
+    notice::started(app.store());
     let keeper = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.look_after().await }
@@ -138,6 +139,7 @@ pub async fn serve(
     let ender = tokio::spawn(ender);
     let resting = async {
         app.ending().cancelled().await;
+        notice::ending(app.config().runs_max.saturating_sub(app.sessions().slots_free()));
         // Runs that do not pause in time are ended by `close`.
         let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, app.rest()).await;
     };
@@ -151,6 +153,7 @@ pub async fn serve(
     if let Some(undelivered) = telemetry.await {
         app.record_undelivered(undelivered);
     }
+    notice::ended(app.started().elapsed());
     Ok(())
 }
 

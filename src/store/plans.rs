@@ -283,8 +283,9 @@ mod tests {
         "mark", // a row, by the conversation's id
         "note_repair",
         "empty_log",
-        "write_log", // the size of a file, and the system's locks
-        "counts",    // of this process
+        "write_log",  // the size of a file, and the system's locks
+        "free_bytes", // the system
+        "counts",     // of this process
         "made_again",
         "on_rebuild_progress",
         "store_id",

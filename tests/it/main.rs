@@ -100,6 +100,8 @@ mod moved;
 mod numbers;
 mod old;
 mod open;
+#[cfg(feature = "server")]
+mod operating;
 mod own_events;
 mod own_events_correlation;
 mod own_events_text;
@@ -137,6 +139,8 @@ mod server_feed;
 mod server_keys;
 #[cfg(feature = "server")]
 mod server_load;
+#[cfg(feature = "server")]
+mod server_log;
 #[cfg(feature = "server")]
 mod server_metrics;
 #[cfg(feature = "page")]

@@ -1,5 +1,7 @@
 //! Failures of requests, with the reference's statuses and bodies (`docs/reference/server.md#error-bodies`).
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -224,12 +226,18 @@ impl IntoResponse for Failure {
             Self::Internal(text) => {
                 let error_id = Uuid::new_v4().simple().to_string();
                 let body =
-                    json!({"detail": "Internal Server Error", "exception": text, "error_id": error_id});
-                (StatusCode::INTERNAL_SERVER_ERROR, Json(body)).into_response()
+                    json!({"detail": "Internal Server Error", "exception": &text, "error_id": error_id});
+                let mut response = (StatusCode::INTERNAL_SERVER_ERROR, Json(body)).into_response();
+                response.extensions_mut().insert(Reason(text.into()));
+                response
             }
         }
     }
 }
+
+/// Why the server failed. An answer with status 500 has it among its extensions.
+#[derive(Debug, Clone)]
+pub(in crate::server) struct Reason(pub Arc<str>);
 
 /// Answers a request that matches no route.
 pub(in crate::server) async fn not_found() -> Failure {

@@ -10,7 +10,7 @@ use super::bash::Histories;
 use super::hub::Hub;
 use super::info::{Runtime, Skills, Stored};
 use super::left_out::LeftOut;
-use super::metrics::Metrics;
+use super::metrics::{Metrics, Work};
 use super::opening::Opening;
 use super::sessions::Sessions;
 #[cfg(feature = "otel")]
@@ -50,6 +50,7 @@ pub struct App {
     annals: Gates,
     budgets: Budgets,
     metrics: Metrics,
+    work: Arc<Work>,
     /// What requests found and could not use.
     left_out: LeftOut,
     webhooks: Webhooks,
@@ -70,12 +71,13 @@ impl App {
     pub fn new(store: Store, config: Config) -> std::result::Result<Self, ConversationError> {
         let now = Instant::now();
         let hub = Hub::start(&store)?;
-        let opening = Opening::new(store.clone(), &config)?;
+        let work = Arc::new(Work::default());
+        let opening = Opening::new(store.clone(), &config, Arc::clone(&work))?;
         let config = Arc::new(config);
         let keys = Keys::start(&store, &config);
         let key = config.session_keys.first().map(String::as_str);
         Ok(Self {
-            webhooks: Webhooks::start(&config.webhooks, key, opening.transport(), &hub),
+            webhooks: Webhooks::start(&config.webhooks, key, opening.transport(), &hub, &work),
             sessions: Sessions::new(opening, config.runs_max),
             ending: CancellationToken::new(),
             sockets: Arc::new(Semaphore::new(SOCKETS_MAX)),
@@ -89,6 +91,7 @@ impl App {
             annals: Gates::default(),
             budgets: Budgets::default(),
             metrics: Metrics::default(),
+            work,
             left_out: LeftOut::default(),
             bash: Histories::default(),
         })
@@ -215,6 +218,16 @@ impl App {
     /// Returns the metrics.
     pub(in crate::server) fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Returns the counts of runs, of calls of models, and of requests to webhooks.
+    pub(in crate::server) fn work(&self) -> &Work {
+        &self.work
+    }
+
+    /// Returns the webhooks.
+    pub(in crate::server) fn webhooks(&self) -> &Webhooks {
+        &self.webhooks
     }
 
     /// Returns what requests found and could not use.

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::notice;
 use crate::message;
 use crate::secret::without_credentials;
 
@@ -77,6 +78,7 @@ impl LeftOut {
                 continue;
             }
             inner.count += 1;
+            notice::left_out(&problem);
             inner.waiting.push_back(problem);
             if inner.waiting.len() > WAITING_MAX {
                 inner.waiting.pop_front();

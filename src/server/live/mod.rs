@@ -15,6 +15,7 @@ pub(super) mod keep;
 pub(super) mod left_out;
 pub(super) mod meta;
 pub(super) mod metrics;
+pub(super) mod notice;
 mod opening;
 mod piece;
 pub(super) mod plan;
@@ -26,6 +27,7 @@ mod telemetry;
 mod title;
 mod together;
 mod undelivered;
+mod watched;
 mod webhook;
 pub(super) mod wire;
 

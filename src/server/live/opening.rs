@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::App;
+use super::metrics::Work;
 use super::piece;
 use super::plan::Plan;
 use super::secrets;
+use super::watched::watched;
 use crate::conversation::{Builder, Conversation, Host, ModelMaker, OnPause, StateUpdates};
 use crate::ids::ConversationId;
-use crate::llm::{Client, ClientOptions, LlmError, Model, Plain, Settings, Transport};
+use crate::llm::{ClientOptions, LlmError, Model, Plain, Settings, Transport};
 use crate::secret::Cipher;
 use crate::secret::registry::Fetch;
 use crate::server::config::Config;
@@ -37,6 +39,8 @@ pub(in crate::server) struct Opening {
     transport: Transport,
     /// The options of the models' clients.
     models: ClientOptions,
+    /// Where the calls of models are counted.
+    work: Arc<Work>,
     fetch: Fetch,
 }
 
@@ -46,11 +50,12 @@ impl Opening {
     ///
     /// # Errors
     /// [`LlmError`] if no request can be sent because TLS is not available.
-    pub fn new(store: Store, config: &Config) -> Result<Self, LlmError> {
+    pub fn new(store: Store, config: &Config, work: Arc<Work>) -> Result<Self, LlmError> {
         let transport = Transport::new()?;
         let cipher = config.cipher.clone();
         Ok(Self {
             models: ClientOptions::new(transport.clone()),
+            work,
             fetch: fetch(transport.clone(), config),
             transport,
             host: Host::new(store),
@@ -74,7 +79,7 @@ impl Opening {
     /// # Errors
     /// [`LlmError`] if no provider serves such a model.
     pub fn model(&self, settings: &Settings) -> Result<Arc<dyn Model>, LlmError> {
-        Ok(Arc::new(Client::new(settings.clone(), &self.models)?))
+        watched(settings, &self.models, &self.work, None)
     }
 
     /// Opens or creates a conversation.
@@ -82,10 +87,9 @@ impl Opening {
     /// # Errors
     /// An error of the plan, the store or the file system.
     pub async fn open(&self, app: &App, id: &ConversationId, plan: Plan) -> Result<Conversation, Failure> {
-        let options = self.models.clone();
-        let models: ModelMaker = Arc::new(move |settings: &Settings| -> Result<Arc<dyn Model>, LlmError> {
-            Ok(Arc::new(Client::new(settings.clone(), &options)?))
-        });
+        let (options, work, named) = (self.models.clone(), Arc::clone(&self.work), id.clone());
+        let models: ModelMaker =
+            Arc::new(move |settings: &Settings| watched(settings, &options, &work, Some(named.clone())));
         let mut builder: Builder = Conversation::builder()
             .host(&self.host)
             .id(id.clone())

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::App;
 use super::hub::Frame;
 use super::info::Stored;
+use super::notice;
 use super::title;
 use crate::conversation::{Conversation, Goal, RunOptions, UserMessage};
 use crate::ids::{ConversationId, EventId, Timestamp};
@@ -209,20 +210,26 @@ impl Session {
     /// refused, a client waits for the answer to its request. The final state is then sent after that answer.
     async fn run(&self, app: &App, slot: OwnedSemaphorePermit, busy: Busy, mut by: Option<String>) {
         let answered = tokio::time::sleep(ANSWERED_WITHIN);
-        loop {
+        let begun = Instant::now();
+        let reason = loop {
             let pursued = matches!(*self.lock(), Run::Goal { .. });
-            let went_well = pursued || {
-                // An error is already an event. If even that event could not be written, the error cannot be reported.
-                self.conversation.run_by(RunOptions::default(), by.take()).await.is_ok()
+            let outcome = if pursued {
+                Ok(self.conversation.status())
+            } else {
+                self.conversation.run_by(RunOptions::default(), by.take()).await
             };
             let mut run = self.lock();
             let again = matches!(*run, Run::Running { again: true } | Run::Goal { again: true, .. });
-            let again = again && went_well && self.has_news();
+            let again = again && outcome.is_ok() && self.has_news();
             *run = if again { Run::Running { again: false } } else { Run::None };
             if !again {
-                break;
+                break outcome.err();
             }
-        }
+        };
+        let (status, took) = (self.conversation.status(), begun.elapsed());
+        app.work().count_run(status.as_str(), took);
+        let reason = reason.map(|error| error.to_string());
+        notice::run_ended(self.conversation.id(), status, took, reason.as_deref());
         drop(slot);
         self.touch();
         if busy == Busy::Refuse {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -15,8 +15,9 @@ use axum::routing::get;
 use crate::server::App;
 use crate::server::http::auth;
 use crate::server::http::caller::Caller;
-use crate::server::http::failure::Failure;
+use crate::server::http::failure::{Failure, Reason};
 use crate::server::live::metrics::{Kind, Text};
+use crate::server::live::notice;
 use crate::store::ConversationFilter;
 
 /// The route under which requests are counted that match no route.
@@ -35,14 +36,21 @@ pub(in crate::server) async fn measure(
     next: Next,
 ) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let method = request.method().clone();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let begun = std::time::Instant::now();
     let response = next.run(request).await;
     let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
-    if let Some(name) = response.extensions().get::<Caller>().and_then(Caller::name) {
-        app.metrics().count_key(name, response.status());
+    let (status, took) = (response.status(), begun.elapsed());
+    let key = response.extensions().get::<Caller>().and_then(Caller::name);
+    if let Some(name) = key {
+        app.metrics().count_key(name, status);
     }
-    app.metrics().count(route, &method, response.status(), begun.elapsed());
+    app.metrics().count(route, &method, status, took);
+    if status == StatusCode::INTERNAL_SERVER_ERROR || status == StatusCode::INSUFFICIENT_STORAGE {
+        let reason = response.extensions().get::<Reason>().map(|reason| &*reason.0);
+        notice::failed(method.as_str(), &path, status.as_u16(), reason);
+    }
+    notice::answered(method.as_str(), &path, status.as_u16(), took, key.map(|name| &**name));
     response
 }
 
@@ -52,13 +60,14 @@ async fn show(State(app): State<Arc<App>>) -> Result<Response, Failure> {
     file(&app, &mut text).await?;
     process(&app, &mut text);
     app.metrics().write(&mut text, &names);
+    app.work().write(&mut text);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.into_string())
         .into_response())
 }
 
 /// Writes the metrics of the file.
 async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
-    let (head, conversations, path, log) = app
+    let (head, conversations, path, log, free) = app
         .ask(|store| {
             let all = ConversationFilter::default();
             Ok((
@@ -66,6 +75,7 @@ async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
                 store.count_conversations(&all)?,
                 store.path(),
                 store.maintenance().write_log(),
+                store.maintenance().free_bytes(),
             ))
         })
         .await?;
@@ -83,6 +93,9 @@ async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
         "The size of the file, without its write-ahead log.",
         size(path),
     );
+    if let Some(free) = free {
+        text.one("annals_disk_free_bytes", Kind::Gauge, "What is free on the file's disk.", free);
+    }
     text.one("annals_wal_bytes", Kind::Gauge, "The size of its write-ahead log.", log.bytes);
     text.one(
         "annals_wal_pinned",
@@ -144,6 +157,12 @@ fn process(app: &App, text: &mut Text) {
         Kind::Gauge,
         "Clients that follow the whole file.",
         app.annals().feeds_open() as u64,
+    );
+    text.one(
+        "annals_webhook_waiting_bytes",
+        Kind::Gauge,
+        "The bytes of events that wait for webhooks.",
+        app.webhooks().bytes_waiting() as u64,
     );
     text.one(
         "annals_left_out",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 use super::page;
 use crate::server::App;
 use crate::server::settings::extension::catalog;
+
+/// With fewer free bytes on the disk, the server is not ready: 64 MiB. The largest request fits into it.
+const FREE_BYTES_MIN: u64 = 64 << 20;
 
 /// The version of the reference whose interface this server has.
 const SDK_VERSION: &str = "1.58.0";
@@ -41,8 +44,32 @@ async fn ok() -> Json<Value> {
     Json(json!({"status": "ok"}))
 }
 
-async fn ready() -> Json<Value> {
-    Json(json!({"status": "ready"}))
+/// Answers whether the server can do its work: it can read the file, and the disk has room for new events.
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    let is_ending = app.ending().is_cancelled();
+    let free = app.ask(|store| store.last_position().map(|_| store.maintenance().free_bytes())).await;
+    let reason = match free {
+        Ok(free) => obstacle(free.filter(|_| !app.store().is_read_only()), is_ending),
+        Err(failure) => Some(failure.message()),
+    };
+    match reason {
+        None => Json(json!({"status": "ready"})).into_response(),
+        Some(reason) => {
+            let body = Json(json!({"status": "not ready", "reason": reason}));
+            (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
+        }
+    }
+}
+
+/// Returns why the server cannot do its work. `free`: the free bytes on the disk, if they matter.
+fn obstacle(free: Option<u64>, is_ending: bool) -> Option<String> {
+    match free {
+        _ if is_ending => Some("the server is ending".to_owned()),
+        Some(free) if free < FREE_BYTES_MIN => Some(format!(
+            "the disk of the database has {free} bytes left; the server needs {FREE_BYTES_MIN} to take requests"
+        )),
+        Some(_) | None => None,
+    }
 }
 
 /// Answers a browser with the web page, and every other client with information about the server.
@@ -78,4 +105,20 @@ async fn info(State(app): State<Arc<App>>) -> Json<Value> {
         "docs": "/docs",
         "redoc": "/docs",
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_a_full_disk_or_that_ends_is_not_ready() {
+        assert_eq!(obstacle(None, false), None);
+        assert_eq!(obstacle(Some(FREE_BYTES_MIN), false), None);
+        assert!(
+            obstacle(Some(FREE_BYTES_MIN - 1), false)
+                .is_some_and(|text| text.contains("67108863 bytes left"))
+        );
+        assert!(obstacle(None, true).is_some_and(|text| text.contains("ending")));
+    }
 }

@@ -81,7 +81,7 @@ pub(in crate::store) fn free_bytes(path: &Path) -> Option<u64> {
 }
 
 #[cfg(not(unix))]
-pub(super) fn free_bytes(_path: &Path) -> Option<u64> {
+pub(in crate::store) fn free_bytes(_path: &Path) -> Option<u64> {
     None
 }
 

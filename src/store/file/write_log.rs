@@ -75,6 +75,13 @@ impl LogReader {
 }
 
 impl Maintenance<'_> {
+    /// Returns how many bytes are free on the disk of the file. `None` for a store in memory, and if the system does not
+    /// report it.
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.store.0.presence.log().and_then(super::place::free_bytes)
+    }
+
     /// Returns the state of the write-ahead log. All fields are empty for a store in memory.
     #[must_use]
     pub fn write_log(&self) -> WriteLog {

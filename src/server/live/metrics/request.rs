@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 
+use super::histogram::Histogram;
 use super::text::{Kind, Text};
 
 /// Upper bounds of the buckets, in seconds.
@@ -23,20 +24,21 @@ pub(in crate::server) struct Metrics {
 }
 
 /// The requests of one route and method.
-#[derive(Default)]
 struct Series {
     statuses: BTreeMap<u16, u64>,
-    /// One bucket for each bound, and one for requests that took longer than all bounds.
-    buckets: [u64; BOUNDS.len() + 1],
-    seconds: f64,
+    took: Histogram,
+}
+
+impl Default for Series {
+    fn default() -> Self {
+        Self { statuses: BTreeMap::new(), took: Histogram::new(&BOUNDS) }
+    }
 }
 
 impl Metrics {
     /// Counts an answered request.
     pub fn count(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
         let method = METHODS.into_iter().find(|known| *known == method.as_str()).unwrap_or(OTHER_METHOD);
-        let seconds = took.as_secs_f64();
-        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         if !routes.contains_key(route) {
             routes.insert(route.to_owned(), BTreeMap::new());
@@ -44,8 +46,7 @@ impl Metrics {
         let Some(methods) = routes.get_mut(route) else { return };
         let series = methods.entry(method).or_default();
         *series.statuses.entry(status.as_u16()).or_default() += 1;
-        series.buckets[bucket] += 1;
-        series.seconds += seconds;
+        series.took.add(took);
     }
 
     /// Counts an answered request of a caller with a named key.
@@ -89,16 +90,8 @@ impl Metrics {
         }
         let took = "annals_http_request_seconds";
         text.head(took, Kind::Histogram, "Seconds until an answer began, by route and method.");
-        let (bucket, sum, count) = (format!("{took}_bucket"), format!("{took}_sum"), format!("{took}_count"));
         for (route, method, series) in all() {
-            let mut until = 0;
-            for (number, one) in series.buckets.iter().enumerate() {
-                until += one;
-                let bound = BOUNDS.get(number).map_or_else(|| "+Inf".to_owned(), f64::to_string);
-                text.line(&bucket, &[("method", method), ("route", route), ("le", &bound)], until as f64);
-            }
-            text.line(&sum, &[("method", method), ("route", route)], series.seconds);
-            text.line(&count, &[("method", method), ("route", route)], until as f64);
+            series.took.write(text, took, &[("method", method), ("route", route)]);
         }
     }
 }

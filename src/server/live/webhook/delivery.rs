@@ -11,9 +11,12 @@ use tokio::time::Instant;
 use super::queue::Queue;
 use crate::ids::ConversationId;
 use crate::llm::{Plain, Transport};
+use crate::secret::without_credentials;
 use crate::server::http::auth;
 use crate::server::http::budget::{Budget, COPIES};
 use crate::server::http::json::array;
+use crate::server::live::metrics::Work;
+use crate::server::live::notice;
 use crate::server::webhook::WebhookSpec;
 
 /// How long a request may take. It is the reference's limit.
@@ -46,6 +49,10 @@ pub(super) struct Delivery {
     changed: Notify,
     /// Whether the server ends. Batches are then sent at once.
     is_ending: AtomicBool,
+    /// Whether the last request failed.
+    is_failing: AtomicBool,
+    /// Where the requests are counted.
+    work: Arc<Work>,
 }
 
 /// The next batch of a conversation.
@@ -101,7 +108,13 @@ impl Waiting {
 
 impl Delivery {
     /// Makes the delivery to an address. At most `bytes_max` bytes of events wait for it.
-    pub fn new(spec: WebhookSpec, key: Option<&str>, transport: Transport, bytes_max: usize) -> Self {
+    pub fn new(
+        spec: WebhookSpec,
+        key: Option<&str>,
+        transport: Transport,
+        bytes_max: usize,
+        work: Arc<Work>,
+    ) -> Self {
         let mut headers = spec.headers.clone();
         headers.extend(key.map(|key| (auth::HEADER.to_owned(), key.to_owned())));
         let runtime = tokio::runtime::Handle::current();
@@ -115,6 +128,8 @@ impl Delivery {
             sending: Budget::new(SENDING_BYTES_MAX),
             changed: Notify::new(),
             is_ending: AtomicBool::new(false),
+            is_failing: AtomicBool::new(false),
+            work,
         }
     }
 
@@ -247,6 +262,7 @@ impl Delivery {
 
     /// Posts a body, and retries as often as the settings allow. Returns whether it was accepted.
     async fn post(&self, url: &str, body: &str) -> bool {
+        let mut reason = String::new();
         for attempt in 0..=self.spec.retries {
             if attempt > 0 {
                 tokio::time::sleep(self.spec.retry_delay).await;
@@ -257,11 +273,35 @@ impl Delivery {
                 bytes_max: RESPONSE_BYTES_MAX,
                 ..Plain::post(url, body.to_owned())
             };
-            if self.transport.send(plain).await.is_ok_and(|answer| (200..300).contains(&answer.status)) {
-                return true;
-            }
+            reason = match self.transport.send(plain).await {
+                Ok(answer) if (200..300).contains(&answer.status) => {
+                    self.work.count_webhook(true);
+                    if self.is_failing.swap(false, Ordering::AcqRel) {
+                        notice::webhook_recovered(&self.address());
+                    }
+                    return true;
+                }
+                Ok(answer) => format!("it answered with status {}", answer.status),
+                Err(error) => error.to_string(),
+            };
+            self.work.count_webhook(false);
+        }
+        // A failure that lasts is reported once.
+        if !self.is_failing.swap(true, Ordering::AcqRel) {
+            let tries = self.spec.retries.saturating_add(1);
+            notice::webhook_failed(&self.address(), tries, &without_credentials(&reason));
         }
         false
+    }
+
+    /// Returns the address for the operator: without credentials.
+    fn address(&self) -> String {
+        without_credentials(&self.spec.base_url)
+    }
+
+    /// Returns the bytes of the events that wait.
+    pub fn bytes_waiting(&self) -> usize {
+        self.lock().bytes
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {

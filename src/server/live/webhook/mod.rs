@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::hub::{Frame, Hub};
+use super::metrics::Work;
 use super::together;
 use crate::event::{Event, Given};
 use crate::ids::ConversationId;
@@ -30,16 +31,23 @@ const ADDRESS_BYTES_MAX: usize = 64 << 20;
 const TOTAL_BYTES_MAX: usize = 128 << 20;
 
 /// All webhooks.
-pub(super) struct Webhooks {
+pub(in crate::server) struct Webhooks {
     deliveries: Vec<Arc<Delivery>>,
 }
 
 impl Webhooks {
     /// Starts to send events to these addresses. Every request contains `key`, if there is one.
-    pub fn start(specs: &[WebhookSpec], key: Option<&str>, transport: &Transport, hub: &Hub) -> Self {
+    pub fn start(
+        specs: &[WebhookSpec],
+        key: Option<&str>,
+        transport: &Transport,
+        hub: &Hub,
+        work: &Arc<Work>,
+    ) -> Self {
         let bytes_max = ADDRESS_BYTES_MAX.min(TOTAL_BYTES_MAX / specs.len().max(1));
-        let deliver =
-            |spec: &WebhookSpec| Arc::new(Delivery::new(spec.clone(), key, transport.clone(), bytes_max));
+        let deliver = |spec: &WebhookSpec| {
+            Arc::new(Delivery::new(spec.clone(), key, transport.clone(), bytes_max, Arc::clone(work)))
+        };
         let deliveries: Vec<_> = specs.iter().map(deliver).collect();
         if !deliveries.is_empty() {
             let tapped = deliveries.clone();
@@ -51,6 +59,11 @@ impl Webhooks {
     /// Returns whether there are no webhooks.
     pub fn is_empty(&self) -> bool {
         self.deliveries.is_empty()
+    }
+
+    /// Returns the bytes of events that wait, for all addresses together.
+    pub fn bytes_waiting(&self) -> usize {
+        self.deliveries.iter().map(|delivery| delivery.bytes_waiting()).sum()
     }
 
     /// Announces the state of a conversation to all addresses.

@@ -164,9 +164,10 @@ const SUBROOMS: &[(&str, &Rows)] = &[
         "server",
         &[
             ("webhook", &[]),
-            ("config", &["webhook"]),
+            ("schedule", &[]),
+            ("config", &["webhook", "schedule"]),
             ("http", &["config"]),
-            ("live", &["webhook", "config", "http"]),
+            ("live", &["webhook", "schedule", "config", "http"]),
             ("settings", &["config", "http", "live"]),
             ("workspace", &["config", "http", "live"]),
             ("conversation", &["config", "http", "live", "settings", "workspace"]),

@@ -19,6 +19,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt as _;
 
+use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 
 /// The target of the lines, and that of the lines about requests.
@@ -88,13 +89,13 @@ impl Journal {
     /// Starts to write the events of this program to standard error, for the rest of the process.
     ///
     /// # Errors
-    /// An error if no thread can be started.
-    pub(super) fn start(settings: LogArguments) -> io::Result<Self> {
+    /// [`Error::Io`] if no thread can be started.
+    pub(super) fn start(settings: LogArguments) -> Result<Self> {
         let (sender, receiver) = sync_channel(LINES_MAX);
         let lines = Lines { sender, dropped: Arc::default() };
         let dropped = Arc::clone(&lines.dropped);
-        let thread =
-            std::thread::Builder::new().name("log".into()).spawn(move || write(&receiver, &dropped))?;
+        let thread = std::thread::Builder::new().name("log".into()).spawn(move || write(&receiver, &dropped));
+        let thread = thread.map_err(Error::io("starting the log of", "the server"))?;
         let level = settings.log_level.unwrap_or_default().filter();
         let requests = if settings.log_requests { LevelFilter::INFO } else { LevelFilter::OFF };
         // The events of other crates may hold what no log should have.
@@ -135,6 +136,16 @@ impl Drop for Journal {
 /// Reports a warning of the program itself.
 pub(super) fn warn(file: &std::path::Path, text: &str) {
     tracing::event!(target: TARGET, Level::WARN, file = &*file.to_string_lossy(), detail = text, "write-ahead log");
+}
+
+/// Reports something about the database that the server has just made.
+pub(super) fn new_database(text: &str) {
+    tracing::event!(target: TARGET, Level::WARN, detail = text, "new database");
+}
+
+/// Reports something about folders of conversations: what is in them, or what was imported.
+pub(super) fn folders(text: &str) {
+    tracing::event!(target: TARGET, Level::INFO, detail = text, "conversation folders");
 }
 
 /// Reports what the collector of telemetry did not get.

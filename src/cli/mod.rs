@@ -12,6 +12,8 @@ mod answer;
 mod archive;
 mod arguments;
 mod backup;
+#[cfg(feature = "server")]
+mod backups;
 mod branches;
 mod carry;
 mod commands;
@@ -40,6 +42,8 @@ mod man;
 #[cfg(feature = "server")]
 mod mcp;
 mod messages;
+#[cfg(feature = "agent")]
+mod near;
 #[cfg(feature = "server")]
 mod open;
 #[cfg(unix)]

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::journal::{Detail, LogArguments};
+use super::journal::{Detail, Journal, LogArguments};
 use super::keys::Given;
 use super::print::{Output, tell};
 use super::{Place, REFUSED, quoted, serve};
@@ -60,7 +60,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let asked = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), command.port);
     // A person looks at the page, and only what is wrong is worth a line.
     let log = LogArguments { log_level: Some(Detail::Warn), ..LogArguments::default() };
-    serve::listen(store, config, asked, log, |store, url| {
+    let _journal = Journal::start(log)?;
+    serve::listen(store, config, asked, |store, url| {
         let address = format!("{url}/#key={key}");
         if output.json {
             output.value(&json!({"url": address, "database": store.path()}))?;

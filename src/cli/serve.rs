@@ -12,9 +12,11 @@ use tokio::runtime::Builder;
 
 #[cfg(unix)]
 use super::anew;
+use super::backups::BackupArguments;
 use super::journal::{self, Journal, LogArguments};
 use super::keys::Given;
-use super::print::{Output, count, plural, tell};
+use super::near;
+use super::print::{Output, count, plural};
 use super::serving::{Table, variable};
 use super::settings::{Extras, home};
 use super::{DONE, Place};
@@ -99,6 +101,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     pub without_key: bool,
     #[command(flatten)]
+    pub backup: BackupArguments,
+    #[command(flatten)]
     pub log: LogArguments,
 }
 
@@ -121,6 +125,7 @@ impl Arguments {
             import_folders: !self.read_only && (self.import_folders || table.import_folders),
             read_only: self.read_only,
             without_key: self.without_key || table.without_key,
+            backup: self.backup.completed(&table.backup),
             log: LogArguments {
                 log_format: self.log.log_format.or(table.log_format),
                 log_level: self.log.log_level.or(table.log_level),
@@ -158,20 +163,27 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         hosts: command.hosts,
         lookup_origins: command.lookup_origins,
         telemetry,
+        backups: command.backup.schedule(),
         person_dir: home().filter(|_| extras != Extras::None),
         public_extensions_dir: variable("EXTENSIONS_PATH").map(PathBuf::from),
         ambient_plugins: extras.ambient_plugins(),
         ..configured(place.path, &given, session_keys)?
     };
     table.fill(&mut config)?;
+    let is_new = !place.path.exists();
+    let _journal = Journal::start(command.log)?;
     let store = if command.read_only { place.read_only()? } else { place.open(&Options::default())? };
+    let workspace = config.workspace_dir.as_deref().unwrap_or(Path::new("."));
+    if let Some(warning) = near::warning(place.path, workspace).filter(|_| is_new) {
+        journal::new_database(&warning);
+    }
     let folders = config.conversations_dir.clone();
     if command.import_folders {
         import_folders(&store, &folders)?;
     } else if !command.read_only {
-        offer_import(&store, &folders, output);
+        offer_import(&store, &folders);
     }
-    listen(store, config, SocketAddr::new(host, port), command.log, |store, url| {
+    listen(store, config, SocketAddr::new(host, port), |store, url| {
         if output.json {
             output.value(&json!({"url": url, "database": store.path(), "read_only": store.is_read_only()}))
         } else {
@@ -235,15 +247,12 @@ pub(super) fn listen(
     store: Store,
     config: Config,
     asked: SocketAddr,
-    log: LogArguments,
     on_listening: impl FnOnce(&Store, &str) -> Result<()>,
 ) -> Result<u8> {
     let failed = |source| Error::Setup(SetupError::Serve { address: asked, source });
     // It is dropped last, so that it ends the programs that everything else has left behind.
     #[cfg(target_os = "linux")]
     let _sweeper = super::sweep::Sweeper::start();
-    // It is dropped after the runtime, so that it has the last lines.
-    let _journal = Journal::start(log).map_err(failed)?;
     close_environment().map_err(failed)?;
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     let served = runtime.block_on(async {
@@ -290,7 +299,7 @@ fn close_environment() -> std::io::Result<()> {
 const FOLDERS_CHECKED_MAX: usize = 10_000;
 
 /// Tells the user about conversation folders that are not in the database, because the server does not show them.
-fn offer_import(store: &Store, folders: &Path, output: &Output) {
+fn offer_import(store: &Store, folders: &Path) {
     let Ok(entries) = std::fs::read_dir(folders) else { return };
     let unknown = entries
         .flatten()
@@ -300,7 +309,7 @@ fn offer_import(store: &Store, folders: &Path, output: &Output) {
         .filter(|id| matches!(store.conversation(id), Err(Error::UnknownConversation { .. })))
         .count() as u64;
     if unknown > 0 {
-        output.remark(format!(
+        journal::folders(&format!(
             "{} under {} not in the database: --import-folders imports them",
             if unknown == 1 {
                 "1 conversation folder".into()
@@ -323,8 +332,8 @@ fn import_folders(store: &Store, folders: &Path) -> Result<()> {
     }
     let reports = Importer::new(store, ImportOptions::default()).import(folders, &mut |_| ())?;
     let added: u64 = reports.iter().map(|report| report.added).sum();
-    tell(format_args!(
-        "annals: {} under {}: {} imported",
+    journal::folders(&format!(
+        "{} under {}: {} imported",
         plural(reports.len() as u64, "conversation"),
         folders.display(),
         plural(added, "new event"),
@@ -332,7 +341,7 @@ fn import_folders(store: &Store, folders: &Path) -> Result<()> {
     for report in &reports {
         if matches!(report.status, ImportStatus::Conflict | ImportStatus::Failed | ImportStatus::Partial) {
             let why = report.problems.first().map_or("", |problem| &problem.problem);
-            tell(format_args!("annals: {}: {}: {why}", report.path.display(), report.status.as_str()));
+            journal::folders(&format!("{}: {}: {why}", report.path.display(), report.status.as_str()));
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use figment::Figment;
 use figment::providers::{Format as _, Toml};
 use serde::Deserialize;
 
+use super::backups::Backup;
 use super::journal::{Detail, Format};
 use super::settings::{self, Extras};
 use crate::error::{Error, Result, SetupError};
@@ -41,6 +42,7 @@ pub(super) struct Table {
     pub log_format: Option<Format>,
     pub log_level: Option<Detail>,
     pub log_requests: bool,
+    pub backup: Backup,
     max_concurrent_runs: Option<usize>,
     idle_seconds: Option<f64>,
     conversations_dir: Option<PathBuf>,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::schedule::BackupSchedule;
 use super::webhook::WebhookSpec;
 use crate::plugin::AmbientPlugins;
 use crate::secret::Cipher;
@@ -39,6 +40,8 @@ pub struct Config {
     pub settings_dir: PathBuf,
     /// The webhooks that are notified of events.
     pub webhooks: Vec<WebhookSpec>,
+    /// The backups that the server takes. `None` for none.
+    pub backups: Option<BackupSchedule>,
     /// The OpenTelemetry collector that receives turns, replies and tool calls, for example `http://localhost:4318`.
     /// Needs the feature `otel`.
     pub telemetry: Option<String>,
@@ -72,6 +75,7 @@ setters!(Config {
     workspace_dir?: PathBuf,
     settings_dir: PathBuf,
     webhooks: Vec<WebhookSpec>,
+    backups?: BackupSchedule,
     telemetry?: String,
     lookup_origins: Vec<String>,
     idle_max?: Duration,
@@ -102,6 +106,7 @@ impl Default for Config {
             workspace_dir: None,
             settings_dir: PathBuf::from(".openhands"),
             webhooks: Vec::new(),
+            backups: None,
             telemetry: None,
             lookup_origins: Vec::new(),
             idle_max: Some(IDLE_MAX),

@@ -22,6 +22,7 @@ mod config;
 mod conversation;
 mod http;
 mod live;
+mod schedule;
 mod settings;
 mod site;
 mod socket;
@@ -43,7 +44,8 @@ use tokio_util::sync::CancellationToken;
 use self::conversation::{command, conversations, events, gateway};
 use self::http::{auth, cors, listen, origin, request::BODY_BYTES_MAX};
 pub use self::live::{App, Undelivered};
-use self::live::{delivery, notice};
+use self::live::{backups, delivery, notice};
+pub use self::schedule::BackupSchedule;
 use self::settings::extension::{agents, catalog, plugins, skills};
 use self::settings::{agent_profiles, connections, meta_profiles, profiles, tries, workspaces};
 use self::site::{metrics, openapi, page, probes, standins};
@@ -129,6 +131,7 @@ pub async fn serve(
         let app = Arc::clone(&app);
         async move { app.look_after().await }
     });
+    let backups = tokio::spawn(backups::run(Arc::clone(&app)));
     let ender = {
         let app = Arc::clone(&app);
         async move {
@@ -147,8 +150,8 @@ pub async fn serve(
     tokio::join!(listen::run(listener, router(Arc::clone(&app)), pressure, app.ending().clone()), resting);
     // A conversation that is not closed in time is recovered when it is opened again.
     let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, app.close()).await;
-    // Both tasks have been notified of the end.
-    let _ended = (ender.await, keeper.await);
+    // All tasks have been notified of the end.
+    let _ended = (ender.await, keeper.await, backups.await);
     all_closed.cancel();
     if let Some(undelivered) = telemetry.await {
         app.record_undelivered(undelivered);

@@ -328,6 +328,20 @@ fn no_run_begins_without_a_model() {
 const NOWHERE: [&str; 6] = ["run", "Go", "--model", "openai/m", "--base-url", "http://127.0.0.1:1/v1"];
 
 #[test]
+fn a_new_database_in_the_folder_of_the_agent_is_reported_once() {
+    let desk = Desk::new([Answer::text("Hello"), Answer::text("Hello"), Answer::text("Hello")]);
+    let warns = |more: &[&str]| {
+        let (code, out, errors) = desk.result(&[&["run", "Go", "--model", "openai/m"], more].concat());
+        assert_eq!(code, 0, "{out}{errors}");
+        errors.contains("the new database annals.db is in the folder where agents work")
+    };
+    assert!(warns(&[]));
+    assert!(!warns(&[]));
+    // A file beside the folder is out of the way of most commands.
+    assert!(!warns(&["--db", "other.db", "--workspace", "work"]));
+}
+
+#[test]
 fn no_conversation_is_stored_for_a_model_that_cannot_be_asked() {
     let desk = Desk::new([]);
     let refused = |model: &str, words: &[&str]| {

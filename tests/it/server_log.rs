@@ -127,6 +127,39 @@ async fn no_text_of_a_client_or_a_model_makes_a_line_of_its_own() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn backups_are_taken_by_schedule_and_failures_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let (settings, backups) = (folder.path().join("server.toml"), folder.path().join("backups"));
+    let text = format!("[serve.backup]\nto = {backups:?}\nevery = \"30min\"\nkeep = 2\n");
+    std::fs::write(&settings, text).unwrap();
+    let variables = [("ANNALS_CONFIG", settings.to_str().unwrap())];
+    let server = ServerProcess::with(&variables).await;
+    let metrics = async || {
+        server.client.get(format!("{}/metrics", server.url)).send().await.unwrap().text().await.unwrap()
+    };
+    while !metrics().await.contains("annals_backups_total{outcome=\"taken\"} 1") {
+        tokio::task::yield_now().await;
+    }
+    assert!(metrics().await.contains("\nannals_backup_last_seconds 1"));
+    let text = log(server).await;
+    assert!(text.contains("backup taken") && text.contains("full=true"), "{text}");
+    let listed = annals::store::Backup::list(&backups).unwrap();
+    assert_eq!(listed.iter().map(|file| file.is_full).collect::<Vec<_>>(), [true]);
+
+    std::fs::remove_dir_all(&backups).unwrap();
+    std::fs::write(&backups, "a file where the folder should be").unwrap();
+    let server = ServerProcess::with(&variables).await;
+    let metrics = async || {
+        server.client.get(format!("{}/metrics", server.url)).send().await.unwrap().text().await.unwrap()
+    };
+    while !metrics().await.contains("annals_backups_total{outcome=\"failed\"} 1") {
+        tokio::task::yield_now().await;
+    }
+    let text = log(server).await;
+    assert!(text.contains("backup failed") && text.contains("reason="), "{text}");
+}
+
 #[test]
 fn nothing_is_written_below_the_wanted_level() {
     let folder = tempfile::tempdir().unwrap();

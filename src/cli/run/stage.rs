@@ -8,6 +8,8 @@ use super::way::{Folder, Remote};
 use super::{Arguments, Trouble};
 use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::cli::Place;
+use crate::cli::near;
+use crate::cli::print::tell;
 use crate::cli::settings::{
     Confirm, Extras, Found, Model, Origin, Settings, cipher, home, provider_key, provider_variable,
 };
@@ -40,6 +42,8 @@ pub(super) struct Stage<'a> {
     /// The server that runs the conversations, if they do not run here.
     server: Option<Server>,
     found: Found,
+    /// Whether this command made the database.
+    is_new: bool,
     /// The folder to work in, instead of the one that a conversation had.
     folder: Option<PathBuf>,
 }
@@ -54,11 +58,12 @@ impl<'a> Stage<'a> {
     ) -> Result<Self, Trouble> {
         let found = Found::read(flags).map_err(Trouble::refused)?;
         let server = server(remote)?;
+        let is_new = server.is_none() && !place.path.exists();
         let store = match &server {
             Some(_) => crate::Store::in_memory(&Options::default())?,
             None => place.open(&Options { create, ..Options::default() })?,
         };
-        Ok(Self { place, host: Host::new(store), server, found, folder: None })
+        Ok(Self { place, host: Host::new(store), server, found, is_new, folder: None })
     }
 
     /// Sets the folder to work in, if one was typed.
@@ -105,7 +110,13 @@ impl<'a> Stage<'a> {
                 };
                 Ok(builder.open_in(server).await?)
             }
-            None => Ok(builder.open_in(folder.unwrap_or(Path::new("."))).await?),
+            None => {
+                let folder = folder.unwrap_or(Path::new("."));
+                if let Some(warning) = near::warning(self.place.path, folder).filter(|_| self.is_new) {
+                    tell(format_args!("annals: {warning}"));
+                }
+                Ok(builder.open_in(folder).await?)
+            }
         }
     }
 
@@ -455,7 +466,7 @@ pub(super) fn secrets(given: &[String]) -> Result<Vec<(String, Source)>, Trouble
 /// Returns the model that the settings name, to save it as a profile.
 pub(super) fn llm_of(found: Found, place: &Place<'_>) -> Result<Llm, Trouble> {
     let host = Host::new(crate::Store::in_memory(&Options::default())?);
-    Stage { place, host, server: None, found, folder: None }.llm()
+    Stage { place, host, server: None, found, is_new: false, folder: None }.llm()
 }
 
 /// Returns the task of the command line. If it is `-`, reads the task from standard input.

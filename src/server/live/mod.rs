@@ -7,6 +7,7 @@
 //! Within the room, [`App`] and what it holds name each other.
 
 mod app;
+pub(super) mod backups;
 pub(super) mod bash;
 pub(super) mod delivery;
 pub(super) mod hub;

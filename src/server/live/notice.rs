@@ -11,6 +11,7 @@ use crate::ids::ConversationId;
 use crate::llm::{LlmError, Retry};
 use crate::message;
 use crate::state::ExecutionStatus;
+use crate::store::{BackupResult, Store};
 
 /// The target of all events but those of requests.
 const TARGET: &str = "annals::server";
@@ -21,7 +22,7 @@ const REQUESTS: &str = "annals::requests";
 const CHARACTERS_MAX: usize = 1000;
 
 /// The server takes requests.
-pub(in crate::server) fn started(store: &crate::store::Store) {
+pub(in crate::server) fn started(store: &Store) {
     let path = store.path();
     info!(
         target: TARGET,
@@ -96,6 +97,25 @@ pub(super) fn webhook_failed(address: &str, tries: u32, reason: &str) {
 /// A webhook that had failed accepts requests again.
 pub(super) fn webhook_recovered(address: &str) {
     info!(target: TARGET, address, "webhook accepts requests again");
+}
+
+/// A backup was taken.
+pub(super) fn backed_up(taken: &BackupResult) {
+    info!(
+        target: TARGET,
+        file = &*taken.path.to_string_lossy(),
+        full = taken.is_full,
+        events = taken.events,
+        position = taken.to.0,
+        bytes = taken.bytes,
+        pruned = taken.pruned,
+        "backup taken"
+    );
+}
+
+/// A backup failed. The next one is tried when it is due.
+pub(super) fn backup_failed(reason: &str) {
+    error!(target: TARGET, reason = &*clip(reason), "backup failed");
 }
 
 /// Something that a request found cannot be used.

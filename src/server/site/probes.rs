@@ -55,7 +55,7 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
     match reason {
         None => Json(json!({"status": "ready"})).into_response(),
         Some(reason) => {
-            let body = Json(json!({"status": "not ready", "reason": reason}));
+            let body = Json(json!({"status": "not ready", "detail": reason}));
             (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
         }
     }

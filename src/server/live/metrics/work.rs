@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::histogram::Histogram;
 use super::text::{Kind, Text};
+use crate::ids::Timestamp;
 use crate::llm::{LlmError, Reply};
 
 /// Upper bounds of the buckets of runs and of calls of models, in seconds.
@@ -26,6 +27,9 @@ struct Counts {
     runs: BTreeMap<String, Histogram>,
     models: BTreeMap<String, ModelCounts>,
     webhooks: [u64; 2],
+    backups: [u64; 2],
+    /// The time of the last backup.
+    backed_up: Option<Timestamp>,
 }
 
 /// The calls of one model.
@@ -79,6 +83,16 @@ impl Work {
         self.lock().webhooks[usize::from(!is_accepted)] += 1;
     }
 
+    /// Counts a backup.
+    pub fn count_backup(&self, is_taken: bool) {
+        self.lock().backups[usize::from(!is_taken)] += 1;
+    }
+
+    /// Records up to when everything is in a backup.
+    pub fn know_backup(&self, time: Timestamp) {
+        self.lock().backed_up = Some(time);
+    }
+
     /// Writes the counts.
     pub fn write(&self, text: &mut Text) {
         let counts = self.lock();
@@ -125,6 +139,16 @@ impl Work {
         text.head(name, Kind::Counter, "Requests to webhooks, by outcome: accepted or failed.");
         for (outcome, count) in ["accepted", "failed"].iter().zip(counts.webhooks) {
             text.line(name, &[("outcome", outcome)], count as f64);
+        }
+        let name = "annals_backups_total";
+        text.head(name, Kind::Counter, "Backups that the server took, by outcome: taken or failed.");
+        for (outcome, count) in ["taken", "failed"].iter().zip(counts.backups) {
+            text.line(name, &[("outcome", outcome)], count as f64);
+        }
+        let name = "annals_backup_last_seconds";
+        text.head(name, Kind::Gauge, "Until when all is in a backup of the server, in seconds since 1970.");
+        if let Some(time) = counts.backed_up {
+            text.line(name, &[], time.0 as f64 / 1e6);
         }
     }
 

@@ -80,7 +80,6 @@ impl Difference {
             // Nothing was spent on this side yet.
             (None, Some(right)) if has_no_tokens(&states_left) => Some(right),
             (Some(left), None) if has_no_tokens(&states_right) => Some(-left),
-            (None, None) if has_no_tokens(&states_left) && has_no_tokens(&states_right) => Some(0.0),
             _ => None,
         };
         let estimated_cost = match costs("estimated_cost") {
@@ -124,7 +123,7 @@ impl Difference {
     }
 }
 
-/// Returns whether the state's model calls have no tokens. Then an unknown cost is 0.
+/// Returns whether the state's model calls have no tokens. Beside a known cost, an unknown one is 0 then.
 fn has_no_tokens(state: &Value) -> bool {
     let tokens = &state["stats"]["combined"]["accumulated_token_usage"];
     ["prompt_tokens", "completion_tokens"].iter().all(|name| tokens[name].as_i64().unwrap_or(0) == 0)

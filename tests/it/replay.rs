@@ -136,6 +136,18 @@ fn branches_differ_from_their_fork_on() {
 }
 
 #[test]
+fn a_cost_that_neither_side_knows_is_not_zero() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let talk = ConversationId::new("talk").unwrap();
+    let events = [user_message("a", Some("__root__"), "one"), user_message("b", Some("a"), "two")];
+    store.append(&talk, Expected::Empty, &events).unwrap();
+    let at = |tip| Moment::new(&store, &talk, Point::Behind(Sequence(tip))).unwrap();
+    let difference = Difference::between(&at(0), &at(1)).unwrap();
+    assert_eq!((difference.cost, difference.estimated_cost, difference.tokens), (None, None, (0, 0)));
+}
+
+#[test]
 fn an_unreadable_event_hides_only_itself() {
     let scratch = Scratch::new();
     let store = scratch.open_without_projector();

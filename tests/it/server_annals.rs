@@ -106,6 +106,7 @@ async fn unknown_points_and_invalid_parameters_are_named_in_the_error() {
         ("/api/annals/reports/nonsense".to_owned(), 404, "nonsense"),
         ("/api/annals/search".to_owned(), 422, "Field required"),
         ("/api/annals/search?q=".to_owned(), 422, ""),
+        ("/api/annals/search?q=a&since=soon".to_owned(), 422, "soon"),
         ("/api/annals/stats?by=colour".to_owned(), 422, "'conversation' or 'kind'"),
         (path("/messages?wire=morse"), 422, "'plain' or 'chat'"),
         (path("/events?limit=0"), 422, "greater than or equal to 1"),
@@ -120,13 +121,25 @@ async fn unknown_points_and_invalid_parameters_are_named_in_the_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn words_are_found_in_any_transcript() {
-    let server = Served::start(&store()).await;
+    let store = store();
+    let server = Served::start(&store).await;
     let found = server.json("/api/annals/search?q=files&limit=1").await;
     assert_eq!(found["hits"][0]["event_id"], "e3");
     let rest = server.json(&format!("/api/annals/search?q=files&before={}", found["next"])).await;
     assert_eq!((rest["hits"][0]["event_id"].clone(), rest["next"].clone()), (json!("e0"), Value::Null));
     let none = server.json(&format!("/api/annals/search?q=files&conversation={TALK}&kind=ActionEvent")).await;
     assert_eq!(none, json!({"hits": [], "next": null}));
+    let message = json!({"role": "user", "content": [{"type": "text", "text": "More files"}]});
+    let timed = json!({"source": "user", "timestamp": "2026-01-31T10:00:00.000000", "llm_message": message});
+    store.append(&conversation("timed"), Expected::Empty, &[event("t0", "MessageEvent", timed)]).unwrap();
+    let count = async |range: &str| {
+        let found = server.json(&format!("/api/annals/search?q=files&{range}")).await;
+        found["hits"].as_array().unwrap().len()
+    };
+    // Events without a time of their own are in no range.
+    assert_eq!(count("since=&until=").await, 3);
+    assert_eq!((count("since=2026-01-31").await, count("until=2026-02-01").await), (1, 1));
+    assert_eq!((count("since=2026-02-01").await, count("until=2026-01-31").await), (0, 0));
     server.end().await;
 }
 

@@ -25,6 +25,27 @@ def test_a_search_hit_leads_to_its_event(goldens, visit):
     assert f"/c/{wanted[0]['conversation']}?event={wanted[0]['sequence']}" in page.url
 
 
+def test_hits_stand_below_their_conversations_and_within_dates(goldens, visit):
+    page = visit(goldens).open("/search?q=hello")
+    found = page.locator(".found section")
+    expect(found.first).to_be_visible()
+    hits = goldens.ask("/api/annals/search?q=hello&limit=40")["hits"]
+    assert found.count() == len({hit["conversation"] for hit in hits}) > 1
+    for number in range(found.count()):
+        links = found.nth(number).get_by_role("listitem").get_by_role("link")
+        of = {re.search(r"/c/([^?]+)", links.nth(place).get_attribute("href"))[1] for place in range(links.count())}
+        assert len(of) == 1
+    days = sorted(hit["timestamp"][:10] for hit in hits if hit["timestamp"])
+    page.get_by_label("to", exact=True).fill(days[0])
+    expect(page.locator(".hit")).to_have_count(days.count(days[0]))
+    page.get_by_label("From").fill("2100-01-01")
+    expect(page.get_by_text("No event contains this.")).to_be_visible()
+    page.get_by_label("From").fill("")
+    page.get_by_label("to", exact=True).fill("")
+    found.first.get_by_role("button").click()
+    expect(found).to_have_count(1)
+
+
 def test_every_event_has_a_card_in_the_order_of_the_log(goldens, visit):
     for name in ("coding-task", "agent-server-session", "errors-and-stuck", "hooks"):
         conversation = goldens.conversation_of(name)

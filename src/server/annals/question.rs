@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Form, answer};
 use crate::audit::{self, REPORTS, json as shape};
+use crate::error::Error;
 use crate::ids::{Position, Timestamp};
 use crate::server::App;
 use crate::server::http::TRUNCATED;
@@ -34,11 +35,20 @@ pub(super) async fn search(State(app): State<Arc<App>>, params: Params) -> Resul
     let before = params.get("before").map(|_| params.number("before", 0, i64::MAX as u64, 0)).transpose()?;
     let conversation = params.get("conversation").map(str::to_owned);
     let known = |name: &str| params.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
+    let time = |name: &str| -> Result<Option<Timestamp>, Failure> {
+        let read = |text: String| match Timestamp::parse_relative(&text, Timestamp::now()) {
+            Some(time) => Ok(time),
+            None => Err(Error::NotATime { text }),
+        };
+        Ok(known(name).map(read).transpose()?)
+    };
     let filter = SearchFilter {
         conversation: None,
         kinds: params.all("kind").map(str::to_owned).collect(),
         tool: params.get("tool").map(str::to_owned),
         before: before.map(Position),
+        since: time("since")?,
+        until: time("until")?,
         workspace: known("workspace"),
         source: known("source"),
         model: known("model"),

@@ -106,3 +106,6 @@ export function brief(id) {
 
 /** Returns the words of a status or kind: waiting_for_confirmation -> waiting for confirmation. */
 export const words = (text) => String(text ?? '').replaceAll('_', ' ');
+
+/** Returns the next day. Questions end before their `until`, but the `until` of a form is included. */
+export const dayAfter = (day) => new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10);

@@ -22,6 +22,8 @@ function difference({ cost: known, estimated_cost: estimated }) {
 
 function Difference({ value, left, right }) {
   const same = value.lost.length === 0 && value.added.length === 0;
+  const isKnown = value.prompt_tokens !== 0 || value.completion_tokens !== 0 || value.cost != null || value.estimated_cost != null;
+  const tokens = (n) => (isKnown ? signed(n) : 'unknown');
   // The figures above already show the tokens and the cost.
   const fields = (value.fields ?? []).filter((field) => field.field !== 'stats');
   return html`
@@ -29,8 +31,8 @@ function Difference({ value, left, right }) {
       <${Figure} label="Events in common">${count(value.common_events)}<//>
       <${Figure} label="Only left">${count(value.lost.length)}<//>
       <${Figure} label="Only right">${count(value.added.length)}<//>
-      <${Figure} label="Tokens in">${signed(value.prompt_tokens)}<//>
-      <${Figure} label="Tokens out">${signed(value.completion_tokens)}<//>
+      <${Figure} label="Tokens in">${tokens(value.prompt_tokens)}<//>
+      <${Figure} label="Tokens out">${tokens(value.completion_tokens)}<//>
       <${Figure} label="Cost">${difference(value)}<//>
     </dl>
     ${same ? html`<p class="empty">Both have the same events.</p>` : html`

@@ -47,6 +47,9 @@ function Facts({ state, context }) {
   const tokens = combined.accumulated_token_usage ?? {};
   const kinds = Object.entries(state.kind_counts ?? {}).sort((a, b) => b[1] - a[1]);
   const open = state.unmatched_action_ids ?? [];
+  // Without any tokens and without a cost, the log does not say them.
+  const isKnown = tokens.prompt_tokens > 0 || tokens.completion_tokens > 0 || state.cost != null || state.estimated_cost != null;
+  const sum = (n) => (isKnown ? short(n ?? 0) : 'unknown');
   return html`
     <${Status} status=${state.execution_status} since=${context.at.value === null && context.head.value.is_last_known && context.head.value.updated_at} />
     ${state.is_stuck && html`<p class="wrong">It goes in circles: ${words(state.stuck_pattern)}.</p>`}
@@ -54,9 +57,9 @@ function Facts({ state, context }) {
       <${Figure} label="Steps">${count(state.iteration)}<//>
       <${Figure} label="Events">${count(state.event_count)}<//>
       <${Figure} label="Cost" title=${billTitle(state)}>${bill(state)}<//>
-      <${Figure} label="Tokens in" title=${count(tokens.prompt_tokens)}>${short(tokens.prompt_tokens ?? 0)}<//>
-      <${Figure} label="Tokens out" title=${count(tokens.completion_tokens)}>${short(tokens.completion_tokens ?? 0)}<//>
-      <${Figure} label="From cache" title=${count(tokens.cache_read_tokens)}>${short(tokens.cache_read_tokens ?? 0)}<//>
+      <${Figure} label="Tokens in" title=${count(tokens.prompt_tokens)}>${sum(tokens.prompt_tokens)}<//>
+      <${Figure} label="Tokens out" title=${count(tokens.completion_tokens)}>${sum(tokens.completion_tokens)}<//>
+      <${Figure} label="From cache" title=${count(tokens.cache_read_tokens)}>${sum(tokens.cache_read_tokens)}<//>
     </dl>
     ${state.task_list?.length > 0 && html`<h3>Tasks</h3><${Tasks} list=${state.task_list} />`}
     ${open.length > 0 && html`<h3>Calls without an answer</h3><${Ids} ids=${open} context=${context} />`}

@@ -1,5 +1,6 @@
 // The figures of the view. All of them come from named reports.
 import { encodedPath, get } from '../../lib/api.js';
+import { dayAfter } from '../../lib/format.js';
 
 const DAY = 86_400_000;
 /** The maximum number of conversations that are requested. */
@@ -15,9 +16,6 @@ const NOTHING = { columns: [], rows: [], truncated: null };
 const known = (rows, name) => rows.reduce((total, row) => (row[name] == null ? total : (total ?? 0) + row[name]), null);
 
 const sum = (rows, name) => rows.reduce((total, row) => total + (row[name] ?? 0), 0);
-
-/** Returns the next day. A report ends before its `until`, but the `until` of the form is included. */
-const dayAfter = (day) => new Date(Date.parse(day) + DAY).toISOString().slice(0, 10);
 
 /** Loads everything that the view shows. `since` and `until` are days, `conversation` is an id. */
 export async function figures({ since, until, conversation }, signal) {

@@ -4,7 +4,7 @@ import { go, href, setQuery } from '../../lib/router.js';
 import { get, isAbort, post } from '../../lib/api.js';
 import { useDebounced, useLoad } from '../../lib/load.js';
 import { useShortcuts } from '../../lib/keys.js';
-import { brief, count } from '../../lib/format.js';
+import { brief, count, dayAfter } from '../../lib/format.js';
 import { Ago, Problem, Waiting } from '../../ui/pieces.js';
 import { Icon } from '../../ui/icon.js';
 import { plain, shown } from '../../ui/text.js';
@@ -49,11 +49,18 @@ function useTitles(hits) {
   return value ?? new Map();
 }
 
-function Hit({ hit, title, isSelected, q }) {
+/** Returns the hits of each conversation, in the order of the conversations' first hits. */
+function grouped(hits) {
+  const groups = new Map();
+  for (const hit of hits) groups.set(hit.conversation, [...(groups.get(hit.conversation) ?? []), hit]);
+  return [...groups.values()];
+}
+
+function Hit({ hit, isSelected, q }) {
   return html`
     <li class=${`hit ${isSelected ? 'selected' : ''}`} aria-current=${isSelected ? 'true' : undefined}>
       <a href=${href(['c', hit.conversation], { event: hit.sequence, find: q })}>
-        <span class="row soft"><strong>${plain(title) || brief(hit.conversation)}</strong> <code>${brief(hit.conversation)}</code> #${count(hit.sequence)} · ${hit.kind.replace(/Event$/, '')}
+        <span class="row soft">#${count(hit.sequence)} · ${hit.kind.replace(/Event$/, '')}
           ${hit.timestamp && html` · <${Ago} time=${hit.timestamp} />`}</span>
         <span class="snippet" dir="auto">${marked(hit.snippet, hit.marks).map((part) => (part.isMark ? html`<mark>${shown(part.text)}</mark>` : shown(part.text)))}</span>
       </a></li>`;
@@ -67,9 +74,15 @@ export function View({ query }) {
   useEffect(() => { if (calm !== (query.q ?? '')) setQuery({ q: calm }); }, [calm]);
   useEffect(() => { setText(query.q ?? ''); }, [query.q]);
   useEffect(() => { if (!query.q) field.current?.focus(); }, []);
-  const { hits, next, error, isLoading, more } = useHits({ q: query.q, kind: query.kind, conversation: query.conversation });
+  const found = useHits({
+    q: query.q, kind: query.kind, conversation: query.conversation, since: query.since, until: query.until ? dayAfter(query.until) : undefined,
+  });
+  const { next, error, isLoading, more } = found;
+  const groups = grouped(found.hits);
+  // The keys go through the hits as they are shown.
+  const hits = groups.flat();
   const titles = useTitles(hits);
-  useEffect(() => setSelected(-1), [query.q, query.kind]);
+  useEffect(() => setSelected(-1), [query.q, query.kind, query.since, query.until]);
   const move = (by) => setSelected((old) => Math.max(0, Math.min(hits.length - 1, old + by)));
   useEffect(() => { document.querySelector('.hit.selected')?.scrollIntoView({ block: 'nearest' }); }, [selected]);
   useShortcuts([
@@ -86,13 +99,24 @@ export function View({ query }) {
           placeholder='Words, "a phrase", -without, begin*' aria-label="Search all transcripts" /></div>
       <select class="small" aria-label="Where" value=${query.kind ?? ''} onChange=${(event) => setQuery({ kind: event.currentTarget.value })}>
         ${KINDS.map(([value, name]) => html`<option key=${value} value=${value}>${name}</option>`)}</select>
+      <label class="inline">From <input type="date" value=${query.since ?? ''} onChange=${(event) => setQuery({ since: event.currentTarget.value })} /></label>
+      <label class="inline">to <input type="date" value=${query.until ?? ''} onChange=${(event) => setQuery({ until: event.currentTarget.value })} /></label>
       ${query.conversation && html`<button type="button" class="small" aria-pressed="true" onClick=${() => setQuery({ conversation: '' })}>in ${brief(query.conversation)} <${Icon} name="close" /></button>`}
     </form>
     ${error && html`<${Problem} error=${error} />`}
     ${query.q && !isLoading && !error && hits.length === 0 && html`<p class="empty">No event contains this.</p>`}
     ${!query.q && html`<p class="empty">Finds messages, calls, output and changes in ${query.conversation ? 'this conversation' : 'all conversations'}.</p>`}
-    <ol class="hits" aria-label="Hits">${hits.map((hit, index) => html`
-      <${Hit} key=${hit.position} hit=${hit} title=${titles.get(hit.conversation)} isSelected=${index === selected} q=${query.q} />`)}</ol>
+    <div class="found">${groups.map((group) => {
+      const { conversation } = group[0];
+      const name = plain(titles.get(conversation)) || brief(conversation);
+      return html`
+        <section key=${conversation} aria-label=${name}>
+          <h2><a href=${href(['c', conversation])}>${name}</a> <code>${brief(conversation)}</code>
+            ${!query.conversation && html`<button type="button" class="small plain" onClick=${() => setQuery({ conversation })} aria-label=${`Only in ${name}`}>only here</button>`}</h2>
+          <ol class="hits" aria-label="Hits">${group.map((hit) => html`
+            <${Hit} key=${hit.position} hit=${hit} isSelected=${hit === hits[selected]} q=${query.q} />`)}</ol>
+        </section>`;
+    })}</div>
     ${isLoading && html`<${Waiting} what="Searching …" />`}
     ${next !== null && !isLoading && html`<button onClick=${more}>More hits</button>`}`;
 }

@@ -141,6 +141,8 @@ pub(in crate::server::site::openapi) const ANNALS: Group = Group {
                 may("kind", Kind::Texts, "only these kinds"),
                 may("tool", Kind::Text, "only of this tool"),
                 may("before", Kind::Place, "only events before this position: the `next` of the page before"),
+                may("since", Kind::Text, "only events from this time on: 2026-01-31, 7d"),
+                may("until", Kind::Text, "only events before this time"),
                 may("workspace", Kind::Text, "only in conversations that worked in this folder or below it"),
                 may("source", Kind::Text, "only in conversations whose log this program wrote"),
                 may("model", Kind::Text, "only in conversations of this model"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::{Deserialize, Deserializer, de};
 
+use crate::error::{Error, SetupError};
 use crate::ids::Timestamp;
 use crate::server::BackupSchedule;
 
@@ -49,16 +50,30 @@ impl BackupArguments {
         }
     }
 
-    /// Returns the schedule. `None` if there is no folder.
-    pub(super) fn schedule(&self) -> Option<BackupSchedule> {
-        let schedule = BackupSchedule::new(self.backup_to.clone()?);
+    /// Returns the schedule. `None` if no backups are wanted.
+    ///
+    /// # Errors
+    /// [`SetupError::Setting`] if there are times for backups, and no folder.
+    pub(super) fn schedule(&self) -> Result<Option<BackupSchedule>, Error> {
+        let Some(folder) = &self.backup_to else {
+            let has_times = self.backup_every.is_some() || self.backup_full_every.is_some();
+            if !has_times && self.backup_keep.is_none() {
+                return Ok(None);
+            }
+            return Err(Error::Setup(SetupError::Setting {
+                place: "the schedule of backups".to_owned(),
+                reason: "it names no folder; give one with --backup-to, or as `to` in [serve.backup]"
+                    .to_owned(),
+            }));
+        };
+        let schedule = BackupSchedule::new(folder);
         let keep = self.backup_keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX));
-        Some(BackupSchedule {
+        Ok(Some(BackupSchedule {
             every: self.backup_every.unwrap_or(schedule.every),
             full_every: self.backup_full_every.unwrap_or(schedule.full_every),
             keep: keep.unwrap_or(schedule.keep),
             ..schedule
-        })
+        }))
     }
 }
 
@@ -86,6 +101,16 @@ fn typed_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Durati
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_without_a_folder_are_refused() {
+        let none = BackupArguments::default();
+        assert_eq!(none.schedule().unwrap(), None);
+        let keep = BackupArguments { backup_keep: Some(2), ..none.clone() };
+        assert!(keep.schedule().unwrap_err().to_string().contains("--backup-to"));
+        let table = Backup { to: Some("b".into()), ..Backup::default() };
+        assert_eq!(keep.completed(&table).schedule().unwrap().map(|schedule| schedule.keep), Some(2));
+    }
 
     #[test]
     fn lengths_of_time_are_read_and_dates_are_not() {

@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -189,16 +189,10 @@ impl Drop for Line {
 /// Writes lines to standard error until an empty one comes. What cannot be written is lost.
 fn write(lines: &Receiver<Vec<u8>>, dropped: &AtomicU64) {
     loop {
-        let line = match lines.recv_timeout(Duration::from_secs(1)) {
-            Ok(line) if line.is_empty() => return,
-            Ok(line) => Some(line),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
+        let Some(line) = lines.recv().ok().filter(|line| !line.is_empty()) else { return };
         let mut stderr = io::stderr().lock();
-        if let Some(line) = line {
-            let _lost = stderr.write_all(&line);
-        }
+        let _lost = stderr.write_all(&line);
+        // Lines are dropped while others wait, so one of those comes here afterwards.
         match dropped.swap(0, Ordering::Relaxed) {
             0 => {}
             lost => {

@@ -163,7 +163,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         hosts: command.hosts,
         lookup_origins: command.lookup_origins,
         telemetry,
-        backups: command.backup.schedule(),
+        backups: command.backup.schedule()?,
         person_dir: home().filter(|_| extras != Extras::None),
         public_extensions_dir: variable("EXTENSIONS_PATH").map(PathBuf::from),
         ambient_plugins: extras.ambient_plugins(),

@@ -3,12 +3,16 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
 use crate::hostile::{KEY, ServerProcess};
 use crate::support::model_server::{Answer, ModelServer};
+
+/// The longest time that a test waits for the server.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 const SECRET: &str = "sk-hidden-7431";
 
@@ -34,17 +38,27 @@ async fn conversation(server: &ServerProcess, model: &ModelServer, folder: &Path
     server.conversation(model, folder, more).await
 }
 
+/// Asks again and again until the answer is yes. Fails if it is not in time.
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let asking = async {
+        while !is_so().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("not in time: {what}"));
+}
+
 /// Runs a conversation until it has the status.
 async fn run(server: &ServerProcess, id: &str, status: &str) {
     server.say(id);
-    loop {
-        let (_, info) = server.get(&format!("/api/conversations/{id}")).await;
-        if info["execution_status"] == status {
-            return;
-        }
-        assert_ne!(info["execution_status"], "stuck", "{info}");
-        tokio::task::yield_now().await;
-    }
+    let path = format!("/api/conversations/{id}");
+    until(status, async || server.get(&path).await.1["execution_status"] == status).await;
+}
+
+/// The metrics of a server.
+async fn metrics(server: &ServerProcess) -> String {
+    let asked = server.client.get(format!("{}/metrics", server.url)).header("x-session-api-key", KEY);
+    asked.send().await.unwrap().text().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,8 +79,7 @@ async fn runs_failures_and_requests_are_in_the_log_and_in_the_metrics_and_no_sec
     let id = conversation(&server, &model, &folder.path().join("work")).await;
     run(&server, &id, "finished").await;
     run(&server, &id, "error").await;
-    let asked = server.client.get(format!("{}/metrics", server.url)).header("x-session-api-key", KEY);
-    let metrics = asked.send().await.unwrap().text().await.unwrap();
+    let metrics = metrics(&server).await;
     for line in [
         r#"annals_model_calls_total{model="openai/test",outcome="ok"} 1"#,
         r#"annals_model_calls_total{model="openai/test",outcome="LLMAuthenticationError"} 1"#,
@@ -135,13 +148,9 @@ async fn backups_are_taken_by_schedule_and_failures_are_reported() {
     std::fs::write(&settings, text).unwrap();
     let variables = [("ANNALS_CONFIG", settings.to_str().unwrap())];
     let server = ServerProcess::with(&variables).await;
-    let metrics = async || {
-        server.client.get(format!("{}/metrics", server.url)).send().await.unwrap().text().await.unwrap()
-    };
-    while !metrics().await.contains("annals_backups_total{outcome=\"taken\"} 1") {
-        tokio::task::yield_now().await;
-    }
-    assert!(metrics().await.contains("\nannals_backup_last_seconds 1"));
+    until("a backup", async || metrics(&server).await.contains("annals_backups_total{outcome=\"taken\"} 1"))
+        .await;
+    assert!(metrics(&server).await.contains("\nannals_backup_last_seconds 1"));
     let text = log(server).await;
     assert!(text.contains("backup taken") && text.contains("full=true"), "{text}");
     let listed = annals::store::Backup::list(&backups).unwrap();
@@ -150,12 +159,8 @@ async fn backups_are_taken_by_schedule_and_failures_are_reported() {
     std::fs::remove_dir_all(&backups).unwrap();
     std::fs::write(&backups, "a file where the folder should be").unwrap();
     let server = ServerProcess::with(&variables).await;
-    let metrics = async || {
-        server.client.get(format!("{}/metrics", server.url)).send().await.unwrap().text().await.unwrap()
-    };
-    while !metrics().await.contains("annals_backups_total{outcome=\"failed\"} 1") {
-        tokio::task::yield_now().await;
-    }
+    until("a backup", async || metrics(&server).await.contains("annals_backups_total{outcome=\"failed\"} 1"))
+        .await;
     let text = log(server).await;
     assert!(text.contains("backup failed") && text.contains("reason="), "{text}");
 }

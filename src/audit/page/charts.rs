@@ -169,7 +169,7 @@ impl Written {
 }
 
 /// Returns what is known of a cost. A known cost and an estimate are never added.
-pub(super) fn bill(cost: Option<f64>, estimate: Option<f64>) -> String {
+fn bill(cost: Option<f64>, estimate: Option<f64>) -> String {
     match (cost, estimate) {
         (None, None) => "unknown".to_owned(),
         (Some(cost), None) => money(cost),

@@ -8,7 +8,7 @@ use super::notice;
 use crate::error::Result;
 use crate::ids::Timestamp;
 use crate::server::schedule::BackupSchedule;
-use crate::store::{Backup, BackupFolder, BackupResult, Store};
+use crate::store::{Backup, BackupFile, BackupFolder, BackupResult, Store};
 
 /// Takes backups as the configuration says, until the server ends. A backup that is under way then is given up; it
 /// leaves no file that looks like a backup.
@@ -16,7 +16,7 @@ pub(in crate::server) async fn run(app: Arc<App>) {
     let Some(schedule) = app.config().backups.clone() else { return };
     let known = schedule.clone();
     // If the folder cannot be read, the first backup reports it.
-    let newest = tokio::task::spawn_blocking(move || newest(&known, false).ok().flatten()).await;
+    let newest = tokio::task::spawn_blocking(move || newest(&known, |_| true).ok().flatten()).await;
     if let Ok(Some(newest)) = newest {
         app.work().know_backup(newest);
     }
@@ -47,15 +47,15 @@ pub(in crate::server) async fn run(app: Arc<App>) {
 
 /// Takes one backup. `None` if nothing is new.
 fn take(store: &Store, schedule: &BackupSchedule, now: Timestamp) -> Result<Option<BackupResult>> {
-    let begun = newest(schedule, true).ok().flatten();
+    let begun = newest(schedule, |file| file.is_full).ok().flatten();
     let full = begun.is_some_and(|begun| age(begun, now) >= schedule.full_every);
     store.backup().to_folder(&schedule.folder, BackupFolder { full, keep: Some(schedule.keep) })
 }
 
-/// Returns the time of the newest backup, or of the newest full one. `None` if there is none.
-fn newest(schedule: &BackupSchedule, full: bool) -> Result<Option<Timestamp>> {
+/// Returns the time of the newest of the wanted backups. `None` if the folder has no such backup.
+fn newest(schedule: &BackupSchedule, is_wanted: impl Fn(&BackupFile) -> bool) -> Result<Option<Timestamp>> {
     let files = Backup::list(&schedule.folder)?;
-    Ok(files.iter().filter(|file| file.is_full || !full).map(|file| file.taken_at).max())
+    Ok(files.iter().filter(|file| is_wanted(file)).map(|file| file.taken_at).max())
 }
 
 /// Returns the time from `begun` to `now`. 0 if the clock was set back.

@@ -125,8 +125,7 @@ pub(super) fn left_out(problem: &str) {
 
 /// A request was answered.
 pub(in crate::server) fn answered(method: &str, path: &str, status: u16, took: Duration, key: Option<&str>) {
-    let path = &*clip(path);
-    info!(target: REQUESTS, method, path, status, seconds = rounded(took), key, "answered");
+    info!(target: REQUESTS, method, path = &*clip(path), status, seconds = rounded(took), key, "answered");
 }
 
 /// A request failed by a fault of the server.

@@ -36,7 +36,7 @@ pub(in crate::server) async fn measure(
     next: Next,
 ) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let begun = std::time::Instant::now();
     let response = next.run(request).await;
     let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
@@ -48,9 +48,9 @@ pub(in crate::server) async fn measure(
     app.metrics().count(route, &method, status, took);
     if status == StatusCode::INTERNAL_SERVER_ERROR || status == StatusCode::INSUFFICIENT_STORAGE {
         let reason = response.extensions().get::<Reason>().map(|reason| &*reason.0);
-        notice::failed(method.as_str(), &path, status.as_u16(), reason);
+        notice::failed(method.as_str(), uri.path(), status.as_u16(), reason);
     }
-    notice::answered(method.as_str(), &path, status.as_u16(), took, key.map(|name| &**name));
+    notice::answered(method.as_str(), uri.path(), status.as_u16(), took, key.map(|name| &**name));
     response
 }
 

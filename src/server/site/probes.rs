@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::page;
 use crate::server::App;
+use crate::server::live::notice;
 use crate::server::settings::extension::catalog;
 
 /// With fewer free bytes on the disk, the server is not ready: 64 MiB. The largest request fits into it.
@@ -50,7 +51,11 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
     let free = app.ask(|store| store.last_position().map(|_| store.maintenance().free_bytes())).await;
     let reason = match free {
         Ok(free) => obstacle(free.filter(|_| !app.store().is_read_only()), is_ending),
-        Err(failure) => Some(failure.message()),
+        Err(failure) => {
+            // The reason may name paths, and a probe needs no key.
+            notice::failed("GET", "/ready", 503, Some(&failure.message()));
+            Some("the database cannot be read".to_owned())
+        }
     };
     match reason {
         None => Json(json!({"status": "ready"})).into_response(),

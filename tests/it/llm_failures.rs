@@ -139,7 +139,7 @@ async fn endless_garbage_is_bounded() {
         noise(&kilobyte),
         noise(&kilobyte),
         Answer { status: 500, ..noise(&kilobyte) },
-        noise(": still here\n\n"),
+        noise(&format!(": still here{}\n\n", " ".repeat(200))),
     ]);
     let client = client(&server, "openai/gpt-4o", json!({ "stream": true, "num_retries": 1, "timeout": 30 }));
     for _ in 0..2 {

@@ -280,7 +280,9 @@ mod tests {
         "set_fork",
         "set_parent",
         "attach",
-        "mark", // a row, by the conversation's id
+        "detach",         // the files of one conversation, as `attachments`
+        "put_base_state", // as `base_state`
+        "mark",           // a row, by the conversation's id
         "note_repair",
         "empty_log",
         "write_log",  // the size of a file, and the system's locks

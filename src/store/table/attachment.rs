@@ -273,6 +273,23 @@ impl Store {
         })
     }
 
+    /// Removes a file that is stored beside a conversation's events. The change is recorded, and the content is deleted
+    /// if no other conversation has it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], [`Error::UnknownAttachment`], and any write error.
+    pub fn detach(&self, conversation: &ConversationId, path: &str) -> Result<()> {
+        self.write(|db| {
+            let key = catalogue::key(db, conversation)?;
+            let stored = list(db, key)?.into_iter().find(|stored| stored.path == path);
+            let stored = stored.ok_or_else(|| Error::UnknownAttachment {
+                conversation: conversation.clone(),
+                path: path.to_owned(),
+            })?;
+            change::replaced(db, key, &[Subject::Attachment], || detach(db, key, &stored))
+        })
+    }
+
     /// Writes an attachment's content to `to`, without holding it in memory. Returns its length in bytes.
     ///
     /// # Errors

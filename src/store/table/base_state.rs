@@ -257,7 +257,10 @@ pub(in crate::store) fn replace(
 }
 
 /// Returns the fields that differ between the documents, with their new values.
-fn changed_fields<'a>(old: &'a Object<'_>, new: &'a Object<'_>) -> Vec<(&'a str, Option<Raw<'a>>)> {
+pub(in crate::store) fn changed_fields<'a>(
+    old: &'a Object<'_>,
+    new: &'a Object<'_>,
+) -> Vec<(&'a str, Option<Raw<'a>>)> {
     let gone = old.keys().filter(|field| new.get(field).is_none()).map(|field| (field, None));
     let differ =
         new.keys().filter(|field| old.get(field) != new.get(field)).map(|field| (field, new.get(field)));

@@ -4,6 +4,7 @@
 //! For [`Store`](crate::store::Store) and for imports. It names every room but those that read, transfer and maintain.
 
 pub(super) mod append;
+mod document;
 mod known;
 mod later;
 mod leading;

@@ -258,24 +258,32 @@ fn vaults_that_hang_do_not_block_readers() {
         let server = Served::with(|config| config.runs_max(4 * THREADS)).await;
         let model = model(&[]);
         let hook = json!([{"matcher": "*", "hooks": [{"type": "command", "command": "true"}]}]);
-        let mut held = Vec::new();
+        let mut conversations = Vec::new();
         for _ in 0..3 * THREADS {
             let mut wanted = server.conversation_request(&model);
             wanted["secrets"] = json!({"L": {"kind": "LookupSecret", "url": url}});
             wanted["hook_config"] = json!({"UserPromptSubmit": hook});
-            let id = server.post("/api/conversations", wanted).await.ok()["id"].as_str().unwrap().to_owned();
-            let message = json!({"role": "user", "content": [{"type": "text", "text": "Go"}], "run": true});
-            let message = message.to_string();
-            let mut asked = TcpStream::connect(server.address).await.unwrap();
+            let made = server.post("/api/conversations", wanted).await.ok();
+            conversations.push(made["id"].as_str().unwrap().to_owned());
+        }
+        // A look-up ends after half a minute. On a busy machine, making a conversation takes seconds. So all look-ups
+        // begin once all conversations are made.
+        let message = json!({"role": "user", "content": [{"type": "text", "text": "Go"}], "run": true});
+        let message = message.to_string();
+        let (mut asked, mut lookups) = (Vec::new(), Vec::new());
+        for id in conversations {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
             let head = format!(
                 "POST /api/conversations/{id}/events HTTP/1.1\r\nhost: {}\r\nx-session-api-key: {KEY}\r\n\
                  content-length: {}\r\n\r\n{message}",
                 server.address,
                 message.len(),
             );
-            asked.write_all(head.as_bytes()).await.unwrap();
-            let (lookup, _) = vault.accept().await.unwrap();
-            held.push((asked, lookup));
+            stream.write_all(head.as_bytes()).await.unwrap();
+            asked.push(stream);
+        }
+        while lookups.len() < asked.len() {
+            lookups.push(vault.accept().await.unwrap().0);
         }
         for path in ["/api/conversations/count", "/api/conversations/search", "/health"] {
             assert_eq!(server.get(path).await.status, 200, "{path}");
@@ -291,7 +299,7 @@ fn vaults_that_hang_do_not_block_readers() {
                 }
             }
         };
-        let hanging = held.iter().filter(|(_, lookup)| hangs(lookup)).count();
+        let hanging = lookups.iter().filter(|lookup| hangs(lookup)).count();
         assert!(hanging > THREADS, "{hanging}");
     });
     runtime.shutdown_background();

@@ -1,0 +1,38 @@
+//! Errors of the store as exceptions of `annals.errors`.
+
+use annals::Error;
+use annals::error::ErrorClass;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// Returns the exception for an error of the store.
+pub(crate) fn raised(error: Error) -> PyErr {
+    let name = match error.class() {
+        ErrorClass::Missing => "MissingError",
+        ErrorClass::Conflict => "ConflictError",
+        ErrorClass::Invalid => "InvalidError",
+        ErrorClass::TooLarge => "TooLargeError",
+        ErrorClass::Cancelled => "CancelledError",
+        ErrorClass::Busy => "BusyError",
+        ErrorClass::Full => "FullError",
+        ErrorClass::Unusable => "UnusableError",
+        ErrorClass::Failed => "DamagedError",
+        _ => "Error",
+    };
+    of_class(name, error.to_string())
+}
+
+/// Returns an exception for a value that a caller gave and that cannot be used.
+pub(crate) fn invalid(what: impl Into<String>) -> PyErr {
+    of_class("InvalidError", what.into())
+}
+
+fn of_class(name: &str, text: String) -> PyErr {
+    Python::attach(|py| {
+        let class = py.import("annals.errors").and_then(|module| module.getattr(name));
+        match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
+            Ok(class) => PyErr::from_type(class, text),
+            Err(error) => error,
+        }
+    })
+}

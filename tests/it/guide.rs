@@ -134,6 +134,11 @@ fn a_thousand_conversations_move_as_their_page_shows() {
 }
 
 #[test]
+fn the_readme_shows_what_its_commands_print() {
+    assert_page("../README.md");
+}
+
+#[test]
 fn retention_is_as_its_page_shows() {
     assert_page("retention.md");
 }

@@ -143,6 +143,18 @@ pub(super) fn new_database(text: &str) {
     tracing::event!(target: TARGET, Level::WARN, detail = text, "new database");
 }
 
+/// Reports that the certificates were read again.
+#[cfg(unix)]
+pub(super) fn certificates(text: &str) {
+    tracing::event!(target: TARGET, Level::INFO, detail = text, "certificates");
+}
+
+/// Reports why the certificates could not be read again. The server goes on with those that it has.
+#[cfg(unix)]
+pub(super) fn certificates_stay(text: &str) {
+    tracing::event!(target: TARGET, Level::ERROR, detail = text, "certificates not read");
+}
+
 /// Reports something about folders of conversations: what is in them, or what was imported.
 pub(super) fn folders(text: &str) {
     tracing::event!(target: TARGET, Level::INFO, detail = text, "conversation folders");

@@ -37,6 +37,8 @@ mod journal;
 mod keys;
 mod list;
 mod list_rows;
+#[cfg(feature = "server")]
+mod listening;
 mod loading;
 mod man;
 #[cfg(feature = "server")]

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::journal::{Detail, Journal, LogArguments};
 use super::keys::Given;
+use super::listening::At;
 use super::print::{Output, tell};
 use super::{Place, REFUSED, quoted, serve};
 use crate::error::Result;
@@ -61,7 +62,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     // A person looks at the page, and only what is wrong is worth a line.
     let log = LogArguments { log_level: Some(Detail::Warn), ..LogArguments::default() };
     let _journal = Journal::start(log)?;
-    serve::listen(store, config, asked, |store, url| {
+    let at = At::Tcp(asked);
+    serve::listen(store, config, (&at, serve::bind(&at)?, None), |store, url| {
         let address = format!("{url}/#key={key}");
         if output.json {
             output.value(&json!({"url": address, "database": store.path()}))?;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
 #[cfg(unix)]
@@ -15,6 +14,7 @@ use super::anew;
 use super::backups::BackupArguments;
 use super::journal::{self, Journal, LogArguments};
 use super::keys::Given;
+use super::listening::{At, Bound};
 use super::near;
 use super::print::{Output, count, plural};
 use super::serving::{Table, variable};
@@ -23,7 +23,7 @@ use super::{DONE, Place};
 use crate::conversation::ConversationError;
 use crate::error::{Error, Result, SetupError};
 use crate::ids::ConversationId;
-use crate::server::{App, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, private, serve};
+use crate::server::{App, Certificates, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, private, serve};
 use crate::store::{Options, Store};
 use crate::transfer::{ImportOptions, ImportStatus, Importer};
 
@@ -45,6 +45,8 @@ const PORT: u16 = 8000;
     annals serve\n  \
     SESSION_API_KEY=$KEY annals --db team.db serve --port 8000\n  \
     SESSION_API_KEY=$KEY annals serve --host 0.0.0.0\n  \
+    annals serve --listen unix:/run/annals/annals.sock     behind a proxy on this machine\n  \
+    SESSION_API_KEY=$KEY annals serve --host 0.0.0.0 --port 443 --tls-cert chain.pem --tls-key key.pem\n  \
     annals serve --read-only --port 8001     for auditors; `annals keys server add` gives each a key\n  \
     annals serve --config server.toml     [serve] port = 8000, api_keys = [..], max_concurrent_runs = 20, ..\n  \
     OH_CONVERSATIONS_PATH=workspace/conversations annals serve --import-folders   in the reference's place")]
@@ -59,6 +61,16 @@ pub(super) struct Arguments {
     /// The port to listen on; 0 takes a free port and prints it [default: 8000]
     #[arg(long, short, env = "PORT")]
     pub port: Option<u16>,
+    /// Where to listen instead of an address and a port: unix:PATH, a socket for the server's user and group; systemd,
+    /// the socket that its unit hands over; or ADDRESS:PORT
+    #[arg(long, value_name = "PLACE", env = "ANNALS_LISTEN", conflicts_with_all = ["host", "port"])]
+    pub listen: Option<At>,
+    /// Serve over TLS with this chain of certificates, as PEM, the server's own first. SIGHUP reads it and its key again
+    #[arg(long, value_name = "FILE", env = "ANNALS_TLS_CERT")]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", env = "ANNALS_TLS_KEY")]
+    pub tls_key: Option<PathBuf>,
     /// A session key that clients must send; may be given several times. The variable SESSION_API_KEY or `api_keys` in
     /// the settings file is safer: every user of the machine can see a typed key until the program has restarted itself
     /// without it
@@ -114,6 +126,12 @@ impl Arguments {
             config: self.config.clone(),
             host: self.host.or(table.host),
             port: self.port.or(table.port),
+            listen: self.listen.clone().or_else(|| {
+                let is_typed = self.host.is_some() || self.port.is_some();
+                table.listen.clone().filter(|_| !is_typed)
+            }),
+            tls_cert: self.tls_cert.clone().or_else(|| table.tls_cert.clone()),
+            tls_key: self.tls_key.clone().or_else(|| table.tls_key.clone()),
             api_keys: or(&self.api_keys, &table.api_keys),
             #[cfg(unix)]
             handed_keys: self.handed_keys,
@@ -145,14 +163,21 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     if !typed.is_empty() {
         command.api_keys = typed;
     }
-    let (host, port) = (command.host.unwrap_or(HOST), command.port.unwrap_or(PORT));
+    let at = command.listen.clone().unwrap_or_else(|| {
+        At::Tcp(SocketAddr::new(command.host.unwrap_or(HOST), command.port.unwrap_or(PORT)))
+    });
+    let certificates = certificates(command.tls_cert.take(), command.tls_key.take())?;
     let extras = command.extras.unwrap_or(Extras::All);
     let given = Given::read()?;
     let session_keys: Vec<String> =
         command.api_keys.iter().filter(|key| !key.is_empty()).cloned().chain(given.session_keys()?).collect();
-    let is_exposed = session_keys.is_empty() && !host.is_loopback() && !command.without_key;
-    if is_exposed && !has_named_keys(place)? {
-        return Err(Error::Setup(SetupError::OpenToEverybody { host }));
+    let needs_key = session_keys.is_empty() && !command.without_key;
+    let refuse_exposure = |host: IpAddr| match needs_key && !host.is_loopback() && !has_named_keys(place)? {
+        true => Err(Error::Setup(SetupError::OpenToEverybody { host })),
+        false => Ok(()),
+    };
+    if let At::Tcp(address) = &at {
+        refuse_exposure(address.ip())?;
     }
     let telemetry = command.otel_endpoint.filter(|endpoint| !endpoint.is_empty());
     if telemetry.is_some() && cfg!(not(feature = "otel")) {
@@ -183,7 +208,11 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     } else if !command.read_only {
         offer_import(&store, &folders);
     }
-    listen(store, config, SocketAddr::new(host, port), |store, url| {
+    let bound = bind(&at)?;
+    if let Some(address) = bound.reached_from_elsewhere().map_err(|source| not_served(&at, source))? {
+        refuse_exposure(address.ip())?;
+    }
+    listen(store, config, (&at, bound, certificates), |store, url| {
         if output.json {
             output.value(&json!({"url": url, "database": store.path(), "read_only": store.is_read_only()}))
         } else {
@@ -191,6 +220,32 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
             output.line(format!("serving {}{how} on {url}", store.path().display()))
         }
     })
+}
+
+/// Reads the certificates, if they are given.
+fn certificates(chain: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<Certificates>> {
+    let wrong =
+        |place: &str, reason: String| Error::Setup(SetupError::Setting { place: place.to_owned(), reason });
+    match (chain, key) {
+        (None, None) => Ok(None),
+        (Some(chain), Some(key)) => {
+            Certificates::read(chain, key).map(Some).map_err(|error| wrong("TLS", error.to_string()))
+        }
+        (Some(_), None) => Err(wrong("TLS", "--tls-cert needs --tls-key".to_owned())),
+        (None, Some(_)) => Err(wrong("TLS", "--tls-key needs --tls-cert".to_owned())),
+    }
+}
+
+/// Begins to listen.
+///
+/// # Errors
+/// [`SetupError::Serve`].
+pub(super) fn bind(at: &At) -> Result<Bound> {
+    at.bind().map_err(|source| not_served(at, source))
+}
+
+fn not_served(at: &At, source: std::io::Error) -> Error {
+    Error::Setup(SetupError::Serve { address: at.to_string(), source })
 }
 
 /// Returns whether the database has named keys, also revoked ones: then every request needs a key.
@@ -242,25 +297,30 @@ pub(super) const THREADS_WAIT: Duration = Duration::from_millis(500);
 /// Serves until the program is asked to end. Calls `on_listening` with the address as soon as it takes connections.
 ///
 /// # Errors
-/// [`SetupError::Serve`] if the server cannot listen at `asked`. An error of `on_listening`.
+/// [`SetupError::Serve`] if the server cannot serve. An error of `on_listening`.
 pub(super) fn listen(
     store: Store,
     config: Config,
-    asked: SocketAddr,
+    (at, bound, certificates): (&At, Bound, Option<Certificates>),
     on_listening: impl FnOnce(&Store, &str) -> Result<()>,
 ) -> Result<u8> {
-    let failed = |source| Error::Setup(SetupError::Serve { address: asked, source });
+    let failed = |source| not_served(at, source);
     // It is dropped last, so that it ends the programs that everything else has left behind.
     #[cfg(target_os = "linux")]
     let _sweeper = super::sweep::Sweeper::start();
     close_environment().map_err(failed)?;
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     let served = runtime.block_on(async {
-        let listener = TcpListener::bind(asked).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let url = bound.url(certificates.is_some()).map_err(failed)?;
+        #[cfg(unix)]
+        let _reloading = match &certificates {
+            Some(certificates) => Some(tokio::spawn(reload(certificates.clone()).map_err(failed)?)),
+            None => None,
+        };
+        let listener = bound.listener(certificates).map_err(failed)?;
         // Signals are handled before a client can learn the address.
         let end_signal = end_signal().map_err(failed)?;
-        on_listening(&store, &format!("http://{address}"))?;
+        on_listening(&store, &url)?;
         // This task ends with the runtime.
         let _watching = tokio::spawn(super::watch_log::watch(store.clone()));
         let app = App::new(store, config).map_err(|error| match error {
@@ -278,6 +338,23 @@ pub(super) fn listen(
     runtime.shutdown_timeout(THREADS_WAIT);
     private::remove(private::beginning());
     served.map(|()| DONE)
+}
+
+/// Reads the certificates again at every SIGHUP.
+#[cfg(unix)]
+fn reload(certificates: Certificates) -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hangup = signal(SignalKind::hangup())?;
+    Ok(async move {
+        while hangup.recv().await.is_some() {
+            let own = certificates.clone();
+            match tokio::task::spawn_blocking(move || own.reload()).await {
+                Ok(Ok(())) => journal::certificates("the certificates were read again"),
+                Ok(Err(error)) => journal::certificates_stay(&error.to_string()),
+                Err(_) => {}
+            }
+        }
+    })
 }
 
 /// Hides the environment of this process from the programs that it starts.

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use super::backups::Backup;
 use super::journal::{Detail, Format};
+use super::listening::At;
 use super::settings::{self, Extras};
 use crate::error::{Error, Result, SetupError};
 use crate::server::{Config, WebhookSpec};
@@ -31,6 +32,9 @@ pub(super) fn variable(name: &str) -> Option<OsString> {
 pub(super) struct Table {
     pub host: Option<IpAddr>,
     pub port: Option<u16>,
+    pub listen: Option<At>,
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
     pub api_keys: Vec<String>,
     pub allow_origins: Vec<String>,
     pub allow_hosts: Vec<String>,

@@ -286,7 +286,14 @@ impl Model {
 pub(super) fn message(error: figment::Error) -> String {
     let one = |error: figment::Error| match error.path.iter().find(|step| SECRET.contains(&step.as_str())) {
         Some(name) => format!("the value of {name} has the wrong type"),
-        None => error.to_string().replace('\n', ""),
+        None => {
+            // The table is last in the path, although it is the first step.
+            let (kind, mut path) = (error.kind.to_string().replace('\n', ""), error.path);
+            if let Some(table) = path.pop() {
+                path.insert(0, table);
+            }
+            if path.is_empty() { kind } else { format!("{}: {kind}", path.join(".")) }
+        }
     };
     error.into_iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -47,8 +47,8 @@ pub enum SetupError {
     /// The server could not listen, or stopped listening.
     #[error("while serving on {address}: {source}")]
     Serve {
-        /// The address.
-        address: std::net::SocketAddr,
+        /// The address, or the path of the socket.
+        address: String,
         /// The system's error.
         source: std::io::Error,
     },

@@ -38,10 +38,11 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 pub use config::{Config, IDLE_MAX, RUNS_MAX};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use self::conversation::{command, conversations, events, gateway};
+pub use self::http::certificates::Certificates;
+pub use self::http::listener::Listener;
 use self::http::{auth, cors, listen, origin, request::BODY_BYTES_MAX};
 pub use self::live::{App, Undelivered};
 use self::live::{backups, delivery, notice};
@@ -119,7 +120,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// # Errors
 /// An error if the telemetry cannot be started.
 pub async fn serve(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
@@ -147,7 +148,10 @@ pub async fn serve(
         let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, app.rest()).await;
     };
     let pressure = app.budgets().pressure();
-    tokio::join!(listen::run(listener, router(Arc::clone(&app)), pressure, app.ending().clone()), resting);
+    tokio::join!(
+        listen::run(listener.into(), router(Arc::clone(&app)), pressure, app.ending().clone()),
+        resting
+    );
     // A conversation that is not closed in time is recovered when it is opened again.
     let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, app.close()).await;
     // All tasks have been notified of the end.

@@ -167,6 +167,10 @@ fn an_invalid_settings_file_is_reported_without_its_keys() {
         errors.contains("the value of api_keys has the wrong type") && !errors.contains("very-secret"),
         "{errors}"
     );
+    let errors = refusal("[serve.backup]\nto = \"backups\"\nevery = 5\n");
+    assert!(errors.contains("cannot be used: serve.backup.every: invalid type"), "{errors}");
+    let errors = refusal("[serve]\nlisten = \"nowhere\"\n");
+    assert!(errors.contains("serve.listen: it is none of 127.0.0.1:8000"), "{errors}");
     let (_, errors) = program.fails(&["serve", "--config", "nowhere.toml"]);
     assert!(errors.contains("there is no file nowhere.toml"), "{errors}");
 }

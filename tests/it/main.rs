@@ -137,6 +137,7 @@ mod server_annals;
 #[cfg(feature = "server")]
 mod server_feed;
 mod server_keys;
+mod server_listen;
 #[cfg(feature = "server")]
 mod server_load;
 #[cfg(feature = "server")]

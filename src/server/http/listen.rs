@@ -20,7 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::budget::Pressure;
 use super::gate::Gate;
+use super::listener::{Listener, Stream};
 use super::stall::Stall;
 
 /// The maximum number of concurrent connections. Further connections wait to be accepted.
@@ -58,7 +59,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `router` on `listener` until `ending` is cancelled. Running requests then have some time to end.
 pub(in crate::server) async fn run(
-    listener: TcpListener,
+    listener: Listener,
     router: Router,
     pressure: Pressure,
     ending: CancellationToken,
@@ -72,8 +73,18 @@ pub(in crate::server) async fn run(
         };
         match taken {
             Ok((stream, permit)) => {
-                let stream = Stall::new(stream, Gate::default(), pressure.clone());
-                connections.spawn(connection(stream, permit, router.clone(), ending.clone()));
+                let gate = Gate::default();
+                let stream = Stall::new(stream, gate.clone(), pressure.clone());
+                let (router, ending) = (router.clone(), ending.clone());
+                match listener.certificates.clone() {
+                    None => connections.spawn(connection(stream, gate, permit, router, ending)),
+                    Some(certificates) => connections.spawn(async move {
+                        // A client that speaks no TLS, or too slowly, is disconnected.
+                        if let Ok(stream) = certificates.accept(stream).await {
+                            connection(stream, gate, permit, router, ending).await;
+                        }
+                    }),
+                };
             }
             // The error is one connection's, or a temporary one of all connections.
             Err(_) => tokio::time::sleep(PAUSE).await,
@@ -86,25 +97,19 @@ pub(in crate::server) async fn run(
     let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await;
 }
 
-async fn take(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+async fn take(listener: &Listener, room: &Arc<Semaphore>) -> io::Result<(Stream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    // Answers are complete when they are written, so there is no reason to wait for more bytes.
-    stream.set_nodelay(true)?;
-    Ok((stream, permit))
+    Ok((listener.accept().await?, permit))
 }
 
 /// Serves one connection to its end. WebSockets that start on it are counted separately.
 async fn connection(
-    stream: Stall<TcpStream>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    known: Gate,
     permit: OwnedSemaphorePermit,
     router: Router,
     ending: CancellationToken,
 ) {
-    let known = stream.gate().clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let unread = Unread::default();
         let mut request = request.map(|body| TimedBody::body(body, unread.clone()));

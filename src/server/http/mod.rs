@@ -2,19 +2,21 @@
 //!
 //! The room reads requests (`request`, `message`), checks them against the reference's schemas (`shape`), and turns
 //! errors into answers (`failure`). It decides who may call (`auth`, `caller`, `roles`, `cors`, `origin`), and how many connections and
-//! bytes a client may have (`listen`, `stall`, `gate`, `permits`, `budget`). It names the configuration. It does not
+//! bytes a client may have (`listen`, `listener`, `certificates`, `stall`, `gate`, `permits`, `budget`). It names the configuration. It does not
 //! know the state of the server, so it never names `App`.
 
 pub(super) mod ask;
 pub(super) mod auth;
 pub(super) mod budget;
 pub(super) mod caller;
+pub(super) mod certificates;
 pub(super) mod cors;
 pub(super) mod exposure;
 pub(super) mod failure;
 pub(super) mod gate;
 pub(super) mod json;
 pub(super) mod listen;
+pub(super) mod listener;
 pub(super) mod message;
 pub(super) mod origin;
 pub(super) mod percent;

@@ -45,11 +45,6 @@ impl<S> Stall<S> {
         Self { stream, gate, pressure, waiting: None, left: TIMEOUT, taken: 0 }
     }
 
-    /// Returns the gate that limits the received bytes.
-    pub fn gate(&self) -> &Gate {
-        &self.gate
-    }
-
     /// Returns the result of a write, or an error if it has waited too long. Only time in which a write waits counts.
     fn check<T>(
         &mut self,

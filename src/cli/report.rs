@@ -78,7 +78,10 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let given = command.parameters()?;
     if let Some(path) = &command.html {
         let page = audit::page(&place.read()?, &given, command.limits.of_query(), Timestamp::now())?;
-        std::fs::write(path, page).map_err(Error::io("writing", path))?;
+        std::fs::write(path, &page).map_err(Error::io("writing", path))?;
+        if output.json {
+            output.value(&json!({"file": path, "bytes": page.len()}))?;
+        }
         output.remark(format!("{} is a page of its own: open it in a browser", path.display()));
         return Ok(DONE);
     }

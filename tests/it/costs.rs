@@ -429,6 +429,8 @@ fn every_command_says_unknown_or_estimate() {
     assert_eq!((&own["cost"], &own["estimated_cost"]), (&Value::Null, &Value::Null));
     assert_eq!(own["tokens_without_cost"], 10);
     let html = scratch.path("report.html");
-    program.succeed(&["report", "--html", html.to_str().unwrap()]);
-    assert!(fs::read_to_string(html).unwrap().contains("<b>unknown</b>cost<"));
+    let written = program.json(&["report", "--html", html.to_str().unwrap()]);
+    let page = fs::read_to_string(&html).unwrap();
+    assert_eq!(written, json!({"file": html, "bytes": page.len()}));
+    assert!(page.contains("<b>unknown</b>cost<"));
 }

@@ -284,16 +284,15 @@ impl Model {
 
 /// Describes errors in the settings. It does not repeat values that may contain a key.
 pub(super) fn message(error: figment::Error) -> String {
-    let one = |error: figment::Error| match error.path.iter().find(|step| SECRET.contains(&step.as_str())) {
-        Some(name) => format!("the value of {name} has the wrong type"),
-        None => {
-            // The table is last in the path, although it is the first step.
-            let (kind, mut path) = (error.kind.to_string().replace('\n', ""), error.path);
-            if let Some(table) = path.pop() {
-                path.insert(0, table);
-            }
-            if path.is_empty() { kind } else { format!("{}: {kind}", path.join(".")) }
+    let one = |mut error: figment::Error| {
+        if let Some(name) = error.path.iter().find(|step| SECRET.contains(&step.as_str())) {
+            return format!("the value of {name} has the wrong type");
         }
+        // figment has the table that was asked for last in the path, and its own profile before the path.
+        if let Some(table) = error.path.pop_if(|last| last == "serve") {
+            error.path.insert(0, table);
+        }
+        error.to_string().replace('\n', "").replace("for key \"default.", "for key \"")
     };
     error.into_iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -19,4 +19,5 @@ scripts=../target/wheel/annals.data/scripts
 mkdir -p "$scripts"
 install -m 755 "$program" "$scripts/annals"
 strip "$scripts/annals"
+rm -f ../target/wheel/annals-*.whl
 maturin build --quiet --locked --profile "$profile" --out ../target/wheel

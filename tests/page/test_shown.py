@@ -117,5 +117,7 @@ def test_the_help_lists_every_key_of_a_view(goldens, visit):
     page = visit(goldens).open("/conversations")
     expect(page.locator(".conversation").first).to_be_visible()
     page.keyboard.press("?")
-    listed = page.get_by_role("dialog").locator("th").all_text_contents()
+    keys = page.get_by_role("dialog").locator("th")
+    expect(keys.first).to_be_visible()
+    listed = keys.all_text_contents()
     assert {"j", "k", "Enter", "n", "/", "?"} <= {one.strip() for one in listed}, listed

@@ -67,7 +67,7 @@ def test_a_screen_reader_can_list_open_read_and_approve(annals, model, visit):
     expect(row).to_contain_text("waiting for confirmation")
     # Every figure of a row has its name.
     terms = row.get_by_role("term")
-    assert terms.all_text_contents() == ["Events", "Tokens", "Cost"]
+    expect(terms).to_have_text(["Events", "Tokens", "Cost"])
     row.get_by_role("link", name="Clean up").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1, name="Clean up")).to_be_visible()

@@ -59,6 +59,9 @@ const EDIT_VALUE: &str = "UPDATE base_state_change SET value = ?2 WHERE rowid = 
 
 const CHANGING: &str = "changing a base state";
 
+/// The fields that say where HEAD is. The catalogue has them.
+pub(in crate::store) const HEAD_FIELDS: [&str; 2] = ["leaf_event_id", "head_is_empty"];
+
 /// The fields that the catalogue or the projections follow.
 const FOLLOWED: [&str; 3] = ["execution_status", "tags", "stats"];
 
@@ -168,7 +171,7 @@ pub(in crate::store) fn change(
     if change.fields.is_empty() {
         return Ok(actual);
     }
-    if change.fields.iter().any(|change| matches!(change.field.as_str(), "leaf_event_id" | "head_is_empty")) {
+    if change.fields.iter().any(|change| HEAD_FIELDS.contains(&change.field.as_str())) {
         return Err(BaseStateError::Head.into());
     }
     let next = version + 1;

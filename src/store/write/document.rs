@@ -6,10 +6,7 @@ use crate::ids::{ConversationId, EventId, Version};
 use crate::json::Object;
 use crate::state::base::{BaseDocument, FieldChange};
 use crate::store::Store;
-use crate::store::table::base_state::{BaseStateChange, changed_fields};
-
-/// The fields that say where HEAD is.
-const HEAD: [&str; 2] = ["leaf_event_id", "head_is_empty"];
+use crate::store::table::base_state::{BaseStateChange, HEAD_FIELDS, changed_fields};
 
 impl Store {
     /// Stores a whole base state. Each field that differs from the stored one is changed, all as one version, and HEAD
@@ -43,52 +40,42 @@ impl Store {
     }
 
     fn try_put(&self, conversation: &ConversationId, document: &BaseDocument) -> Result<Version> {
-        let is_there = self.contains(conversation)?;
-        let stored = if is_there { self.base_state(conversation)? } else { None };
+        let row = self.find(conversation)?;
+        let stored = if row.is_some() { self.base_state(conversation)? } else { None };
         let before = stored.as_ref().map_or("{}", |stored| stored.document.as_str());
         let (old, new) = (Object::of(before), Object::of(document.as_str()));
         let fields: Vec<FieldChange> = changed_fields(&old, &new)
             .into_iter()
-            .filter(|(field, _)| !HEAD.contains(field))
+            .filter(|(field, _)| !HEAD_FIELDS.contains(field))
             .map(|(field, value)| match value {
                 Some(value) => FieldChange::set(field, value.text()),
                 None => Ok(FieldChange::remove(field)),
             })
             .collect::<std::result::Result<_, _>>()?;
-        let leaf = self.moved_leaf(conversation, document, is_there)?;
-        let version = stored.map(|stored| stored.version);
-        if let (Some(version), true, None) = (version, fields.is_empty(), &leaf) {
+        let (at, is_empty) = row.map_or((None, false), |row| (row.leaf_event_id, row.head_is_empty));
+        let leaf = moved_leaf(at.as_deref(), is_empty, document)?;
+        // A conversation without a base state gets an empty one, of version 0.
+        let version = stored.as_ref().map_or(Version(0), |stored| stored.version);
+        if stored.is_some() && fields.is_empty() && leaf.is_none() {
             return Ok(version);
         }
-        let change = BaseStateChange { expected: version, fields };
-        let changes = !change.fields.is_empty() || version.is_none();
-        let append = Append {
-            expected: Expected::Any,
-            events: Vec::new(),
-            base_state: changes.then_some(change),
-            leaf,
-        };
+        let next = Version(version.0 + u64::from(!fields.is_empty()));
+        let base_state = Some(BaseStateChange { expected: Some(version), fields });
+        let append = Append { expected: Expected::Any, events: Vec::new(), base_state, leaf };
         self.append_all(conversation, append)?;
-        Ok(self.base_state(conversation)?.map_or(Version(0), |stored| stored.version))
+        Ok(next)
     }
+}
 
-    /// Returns where the document has HEAD, if the catalogue has it elsewhere.
-    fn moved_leaf(
-        &self,
-        conversation: &ConversationId,
-        document: &BaseDocument,
-        is_there: bool,
-    ) -> Result<Option<Leaf>> {
-        let (leaf, is_empty) = document.leaf();
-        let stored = if is_there { Some(self.conversation(conversation)?) } else { None };
-        let stored_leaf = stored.as_ref().and_then(|stored| stored.leaf_event_id.as_deref());
-        Ok(match leaf {
-            Some(leaf) if stored_leaf == Some(&*leaf) => None,
-            Some(leaf) => Some(Leaf::At(EventId::new(leaf)?)),
-            None if is_empty && !stored.is_some_and(|stored| stored.head_is_empty) => Some(Leaf::Empty),
-            None => None,
-        })
-    }
+/// Returns where the document has HEAD, if that is not where the catalogue has it: at the event `at`, or before all events.
+fn moved_leaf(at: Option<&str>, is_empty: bool, document: &BaseDocument) -> Result<Option<Leaf>> {
+    let (leaf, before_all) = document.leaf();
+    Ok(match leaf {
+        Some(leaf) if at == Some(&*leaf) => None,
+        Some(leaf) => Some(Leaf::At(EventId::new(leaf)?)),
+        None if before_all && !is_empty => Some(Leaf::Empty),
+        None => None,
+    })
 }
 
 #[cfg(test)]

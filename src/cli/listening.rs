@@ -74,7 +74,12 @@ impl fmt::Display for At {
 /// A socket that takes connections.
 pub(super) struct Bound {
     socket: Socket,
-    /// Its file, which is removed at the end.
+    file: Kept,
+}
+
+/// What goes when the server has ended: the file of its socket, if it made one.
+#[derive(Default)]
+pub(super) struct Kept {
     #[cfg(unix)]
     _file: Option<SocketFile>,
 }
@@ -104,17 +109,13 @@ impl At {
 impl Bound {
     fn tcp(listener: TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        Ok(Self {
-            socket: Socket::Tcp(listener),
-            #[cfg(unix)]
-            _file: None,
-        })
+        Ok(Self { socket: Socket::Tcp(listener), file: Kept::default() })
     }
 
     #[cfg(unix)]
     fn unix(listener: UnixListener, file: Option<SocketFile>) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        Ok(Self { socket: Socket::Unix(listener), _file: file })
+        Ok(Self { socket: Socket::Unix(listener), file: Kept { _file: file } })
     }
 
     /// Returns the address that other machines may reach. `None` if there is none.
@@ -142,17 +143,18 @@ impl Bound {
         }
     }
 
-    /// Hands the socket to the server. Needs a runtime.
-    pub(super) fn listener(&self, certificates: Option<Certificates>) -> io::Result<Listener> {
-        let listener: Listener = match &self.socket {
-            Socket::Tcp(listener) => tokio::net::TcpListener::from_std(listener.try_clone()?)?.into(),
+    /// Hands the socket to the server, which alone closes it. Needs a runtime.
+    pub(super) fn into_listener(self, certificates: Option<Certificates>) -> io::Result<(Listener, Kept)> {
+        let listener: Listener = match self.socket {
+            Socket::Tcp(listener) => tokio::net::TcpListener::from_std(listener)?.into(),
             #[cfg(unix)]
-            Socket::Unix(listener) => tokio::net::UnixListener::from_std(listener.try_clone()?)?.into(),
+            Socket::Unix(listener) => tokio::net::UnixListener::from_std(listener)?.into(),
         };
-        Ok(match certificates {
+        let listener = match certificates {
             Some(certificates) => listener.tls(certificates),
             None => listener,
-        })
+        };
+        Ok((listener, self.file))
     }
 }
 
@@ -242,6 +244,18 @@ mod tests {
         for text in ["", "8000", "localhost:8000", "unix:", "127.0.0.1", "tcp:127.0.0.1:80"] {
             assert!(text.parse::<At>().is_err(), "{text}");
         }
+    }
+
+    /// While a server ends, it takes no connections any more: a client is refused at once, and does not wait in vain.
+    #[tokio::test]
+    async fn nothing_listens_once_the_server_has_dropped_its_listener() {
+        let bound = "127.0.0.1:0".parse::<At>().unwrap().bind().unwrap();
+        let address = bound.url(false).unwrap().replace("http://", "");
+        let (listener, _kept) = bound.into_listener(None).unwrap();
+        drop(std::net::TcpStream::connect(&address).unwrap());
+        drop(listener);
+        let refused = std::net::TcpStream::connect(&address).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[cfg(unix)]

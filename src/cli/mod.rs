@@ -86,6 +86,7 @@ mod view;
 #[cfg(feature = "server")]
 mod watch_log;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -196,7 +197,7 @@ impl Place<'_> {
 
 /// Returns whether the reader of our output has closed the pipe, as `head` does. Then the work is done.
 fn is_closed_pipe(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
+    matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::BrokenPipe)
 }
 
 fn code_of(error: &Error) -> u8 {
@@ -259,9 +260,15 @@ fn hint(error: &Error) -> Option<String> {
             "end that process first, or watch another path; nothing was imported".into()
         }
         Error::Setup(SetupError::OpenToEverybody { .. }) => "give it a key with --api-key KEY or `annals keys server add`, or use --without-key".into(),
-        Error::Setup(SetupError::Serve { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => {
-            "another program listens there; choose another --port, or 0 for a free one".into()
-        }
+        Error::Setup(SetupError::Serve { source, address }) => match (source.kind(), address.strip_prefix("unix:")) {
+            (ErrorKind::AddrInUse, None) => {
+                "another program listens there; choose another --port, or 0 for a free one".into()
+            }
+            (ErrorKind::AddrInUse, Some(_)) => "another server listens there; choose another path".into(),
+            (ErrorKind::AlreadyExists, Some(_)) => "choose another path; the file stays as it is".into(),
+            (ErrorKind::NotFound, Some(_)) => "make its folder first".into(),
+            _ => return None,
+        },
         Error::NotAHead { .. } => "a head is what `annals head` prints, unchanged".into(),
         Error::WrongSignature { .. } => {
             "the head was changed after it was signed: it proves nothing; ask for it again".into()

@@ -317,7 +317,7 @@ pub(super) fn listen(
             Some(certificates) => Some(tokio::spawn(reload(certificates.clone()).map_err(failed)?)),
             None => None,
         };
-        let listener = bound.listener(certificates).map_err(failed)?;
+        let (listener, _file) = bound.into_listener(certificates).map_err(failed)?;
         // Signals are handled before a client can learn the address.
         let end_signal = end_signal().map_err(failed)?;
         on_listening(&store, &url)?;

@@ -23,15 +23,17 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A chain of certificates and its key, read from files. Clones share them, also after [`Certificates::reload`].
 #[derive(Clone)]
-pub struct Certificates {
+pub struct Certificates(Arc<Files>);
+
+struct Files {
     chain: PathBuf,
     key: PathBuf,
-    current: Arc<RwLock<Arc<ServerConfig>>>,
+    current: RwLock<Arc<ServerConfig>>,
 }
 
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificates").field("chain", &self.chain).finish_non_exhaustive()
+        f.debug_struct("Certificates").field("chain", &self.0.chain).finish_non_exhaustive()
     }
 }
 
@@ -43,8 +45,8 @@ impl Certificates {
     /// certificate's. It never has a part of the key.
     pub fn read(chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> io::Result<Self> {
         let (chain, key) = (chain.into(), key.into());
-        let current = Arc::new(RwLock::new(Arc::new(configured(&chain, &key)?)));
-        Ok(Self { chain, key, current })
+        let current = RwLock::new(Arc::new(configured(&chain, &key)?));
+        Ok(Self(Arc::new(Files { chain, key, current })))
     }
 
     /// Reads both files again. New connections have the new certificates; the others go on with theirs.
@@ -52,8 +54,8 @@ impl Certificates {
     /// # Errors
     /// As [`Certificates::read`]. Then the certificates stay as they were.
     pub fn reload(&self) -> io::Result<()> {
-        let new = Arc::new(configured(&self.chain, &self.key)?);
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
+        let new = Arc::new(configured(&self.0.chain, &self.0.key)?);
+        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
     }
 
@@ -62,7 +64,7 @@ impl Certificates {
         &self,
         stream: S,
     ) -> io::Result<TlsStream<S>> {
-        let current = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
+        let current = Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner));
         let handshake = TlsAcceptor::from(current).accept(stream);
         tokio::time::timeout(HANDSHAKE_PATIENCE, handshake).await?
     }

@@ -144,8 +144,9 @@ pub(super) fn print(places: &[Place], output: &Output) -> Result<()> {
         ]));
     }
     if places.is_empty() {
-        return output
-            .line("there are no conversations of OpenHands, Claude Code or Codex in the usual places");
+        output.line("there are no conversations of OpenHands, Claude Code or Codex in the usual places")?;
+        output.remark("`annals import PATH` takes them from another place");
+        return Ok(());
     }
     output.table(rows)
 }

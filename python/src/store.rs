@@ -81,15 +81,17 @@ fn order(text: &str) -> PyResult<Order> {
     }
 }
 
-fn limits(rows_max: Option<usize>, seconds_max: Option<f64>) -> SqlLimits {
+fn limits(rows_max: Option<usize>, seconds_max: Option<f64>) -> PyResult<SqlLimits> {
     let mut limits = SqlLimits::default();
     if let Some(rows) = rows_max {
         limits = limits.rows_max(rows);
     }
-    if let Some(time) = seconds_max.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+    if let Some(seconds) = seconds_max {
+        let time = Duration::try_from_secs_f64(seconds)
+            .map_err(|_| invalid(format!("seconds_max is {seconds}; it has to be a positive number")))?;
         limits = limits.time_max(time);
     }
-    limits
+    Ok(limits)
 }
 
 #[pymethods]
@@ -328,7 +330,7 @@ impl Store {
         seconds_max: Option<f64>,
     ) -> PyResult<(Vec<String>, Vec<Bound<'py, PyTuple>>, Option<&'static str>)> {
         let parameters = parameters.as_ref().map(query::parameters).transpose()?.unwrap_or_default();
-        let limits = limits(rows_max, seconds_max);
+        let limits = limits(rows_max, seconds_max)?;
         let answer =
             self.with(py, |store| store.query(&SqlQuery::new(sql).parameters(&parameters).limits(limits)))?;
         let rows = answer.rows.into_iter().map(|row| {

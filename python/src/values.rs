@@ -1,5 +1,9 @@
 //! What the store returns, as frozen Python objects.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use annals::event::json::Raw;
 use annals::store;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -25,7 +29,7 @@ value! {
     /// A row of the catalogue.
     Conversation {
         id: String, title: Option<String>, status: String, event_count: u64, payload_bytes: u64,
-        created_at: String, updated_at: String, tags: String, leaf_event_id: Option<String>, parent: Option<String>,
+        created_at: String, updated_at: String, tags: BTreeMap<String, String>, leaf_event_id: Option<String>, parent: Option<String>,
         forked_from: Option<String>, is_imported: bool, is_archived: bool, chain_head: String,
     } repr id
 }
@@ -40,7 +44,7 @@ impl From<store::Conversation> for Conversation {
             payload_bytes: row.payload_bytes,
             created_at: row.created_at.to_rfc3339(),
             updated_at: row.updated_at.to_rfc3339(),
-            tags: row.tags,
+            tags: tags(&row.tags),
             leaf_event_id: row.leaf_event_id,
             parent: row.parent,
             forked_from: row.forked_from,
@@ -49,6 +53,13 @@ impl From<store::Conversation> for Conversation {
             chain_head: row.chain_head.to_hex(),
         }
     }
+}
+
+/// Returns the catalogue's tags, a JSON object. A value that is no text is its JSON.
+fn tags(object: &str) -> BTreeMap<String, String> {
+    let Ok(object) = Raw::parse(object) else { return BTreeMap::new() };
+    let text = |value: Raw<'_>| value.as_str().map_or_else(|| value.text().to_owned(), Cow::into_owned);
+    object.members().map(|(name, value)| (name.into_owned(), text(value))).collect()
 }
 
 /// An event of the log.

@@ -13,7 +13,7 @@ import annals
 from conftest import GOLDEN
 
 ROOT = Path(__file__).parents[2]
-PAGES = {name: (ROOT / name).read_text() for name in ("docs/python.md", "python/README.md")}
+PAGES = {name: (ROOT / name).read_text() for name in ("docs/python.md", "python/README.md", "README.md")}
 
 
 def blocks(page: str) -> list[str]:
@@ -37,6 +37,12 @@ def test_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
         "0 MessageEvent {'id': 'e1', 'kind': 'MessageEvent', 'source': 'user'}",
         "[{'kind': 'MessageEvent', 'n': 1}]",
     ]
+
+
+def test_the_first_program_of_the_projects_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    program, _client_of_a_server = blocks("README.md")
+    run(program, {})
+    assert capsys.readouterr().out == "[{'id': 'e1', 'kind': 'MessageEvent', 'source': 'user'}]\n"
 
 
 def test_events_and_questions(capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,6 +134,17 @@ def test_processes_append_to_one_conversation(path: Path) -> None:
         assert store.verify().is_sound
 
 
+def test_a_store_in_memory_has_locks_of_its_own() -> None:
+    with annals.in_memory() as one, annals.in_memory() as two:
+        with AnnalsFileStore(one, ID).lock("x"):
+            with AnnalsFileStore(two, ID).lock("x", timeout=0):
+                pass
+            with pytest.raises(TimeoutError), AnnalsFileStore(one, ID).lock("x", timeout=0):
+                pass
+        with AnnalsFileStore(one, ID).lock("x", timeout=0):
+            pass
+
+
 def test_a_lock_excludes_threads_and_stores_and_times_out(path: Path) -> None:
     one, two = AnnalsFileStore(path, ID), AnnalsFileStore(path, ID)
     other = AnnalsFileStore(path, "other")

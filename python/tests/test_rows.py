@@ -26,6 +26,9 @@ def test_limits_are_kept(store: annals.Store) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     with pytest.raises(errors.InvalidError):
         store.query(endless, seconds_max=0.2)
+    for seconds in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(errors.InvalidError, match="seconds_max"):
+            store.query("SELECT 1", seconds_max=seconds)
 
 
 @pytest.mark.parametrize("sql", ["DELETE FROM events", "SELECT 1; SELECT 2", "SELECT nothing FROM events", "PRAGMA user_version"])

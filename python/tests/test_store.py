@@ -78,6 +78,11 @@ def test_conversations_are_listed_and_filtered(store: annals.Store) -> None:
     assert [row.id for row in store.conversations(order="created")] == ["one", "two", "three"]
     assert [row.id for row in store.conversations(title="A title")] == ["two"]
     assert list(store.conversations(created_before="7d")) == []
+    # One name is not its letters.
+    status = store.conversation("one").status
+    assert len(list(store.conversations(statuses=status))) == len(list(store.conversations(statuses=[status]))) == 3
+    assert len(list(store.events("one", kinds="MessageEvent", sources="user"))) == 1
+    assert len(store.search("one", kinds="MessageEvent")) == len(store.search("one", kinds=["MessageEvent"]))
     with pytest.raises(errors.InvalidError, match="is not a time"):
         list(store.conversations(created_from="yesterday-ish"))
     row = store.conversation("two")
@@ -134,6 +139,7 @@ def test_a_folder_comes_out_as_it_came_in(store: annals.Store, tmp_path: Path) -
 def test_base_state_and_files(store: annals.Store) -> None:
     assert store.put_base_state("talk", {"id": "talk", "tags": {"a": "b"}}) == 1
     assert store.put_base_state("talk", {"tags": {"a": "b"}, "id": "talk"}) == 1
+    assert store.conversation("talk").tags == {"a": "b"}
     state = store.base_state("talk")
     assert state is not None and state["tags"] == {"a": "b"}
     store.attach("talk", "notes/a.bin", b"\x00\xff")

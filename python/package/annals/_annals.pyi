@@ -9,7 +9,7 @@ from annals.store import Expected
 __version__: str
 
 class Conversation:
-    """A row of the catalogue. Times are RFC 3339; `tags` is a JSON object."""
+    """A row of the catalogue. Times are RFC 3339."""
 
     id: str
     title: str | None
@@ -18,7 +18,7 @@ class Conversation:
     payload_bytes: int
     created_at: str
     updated_at: str
-    tags: str
+    tags: dict[str, str]
     leaf_event_id: str | None
     parent: str | None
     forked_from: str | None

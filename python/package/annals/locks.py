@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 _SHORTEST_WAIT = 0.001
 _LONGEST_WAIT = 0.05
 
-_IN_MEMORY: dict[str, threading.Lock] = {}
-_IN_MEMORY_LOCK = threading.Lock()
-
 
 @contextmanager
 def hold(store: Store, name: str, seconds_max: float) -> Iterator[None]:
@@ -35,8 +32,7 @@ def hold(store: Store, name: str, seconds_max: float) -> Iterator[None]:
     """
     path = store.path
     if path is None:
-        with _IN_MEMORY_LOCK:
-            lock = _IN_MEMORY.setdefault(f"{id(store)} {name}", threading.Lock())
+        lock = store._locks.setdefault(name, threading.Lock())
         if not lock.acquire(timeout=max(seconds_max, 0)):
             raise TimeoutError(f"{name!r} was not free within {seconds_max} s")
         try:

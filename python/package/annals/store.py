@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -58,6 +59,11 @@ def in_memory() -> Store:
     return Store(_annals.Store(None, read_only=False, create=True, durable=False, user=None))
 
 
+def _names(given: str | Iterable[str]) -> list[str]:
+    """One name or several. A single text is one name, and not its letters."""
+    return [given] if isinstance(given, str) else list(given)
+
+
 class Store:
     """An open file. `annals.open` makes it. It may be used by several threads at once.
 
@@ -65,10 +71,12 @@ class Store:
     count all events of the file from 1.
     """
 
-    __slots__ = ("_native",)
+    __slots__ = ("_locks", "_native")
 
     def __init__(self, native: _annals.Store) -> None:
         self._native = native
+        # The locks of `annals.locks`, for a store that is kept in memory.
+        self._locks: dict[str, threading.Lock] = {}
 
     def __enter__(self) -> Store:
         return self
@@ -100,7 +108,7 @@ class Store:
     def conversations(
         self,
         *,
-        statuses: Iterable[str] = (),
+        statuses: str | Iterable[str] = (),
         title: str | None = None,
         workspace: str | None = None,
         source: str | None = None,
@@ -115,7 +123,7 @@ class Store:
         Times are RFC 3339, a date, or how long ago: `7d`, `12h`.
         """
         after: str | None = None
-        fits = list(statuses)
+        fits = _names(statuses)
         while True:
             page, after = self._native.conversations(
                 statuses=fits,
@@ -161,8 +169,8 @@ class Store:
         *,
         start: int = 0,
         stop: int | None = None,
-        kinds: Iterable[str] = (),
-        sources: Iterable[str] = (),
+        kinds: str | Iterable[str] = (),
+        sources: str | Iterable[str] = (),
         tool: str | None = None,
         descending: bool = False,
     ) -> Iterator[Event]:
@@ -174,7 +182,7 @@ class Store:
         high: int | None = None if stop is None else stop - 1
         if high is not None and high < start:
             return
-        kind_list, source_list = list(kinds), list(sources)
+        kind_list, source_list = _names(kinds), _names(sources)
         while True:
             page, following = self._native.events(
                 conversation,
@@ -240,7 +248,7 @@ class Store:
         *,
         after: int = 0,
         conversation: str | None = None,
-        kinds: Iterable[str] = (),
+        kinds: str | Iterable[str] = (),
         seconds_max: float | None = None,
     ) -> Iterator[Event]:
         """All events after a position, and then those that any process appends, as they come.
@@ -262,7 +270,7 @@ class Store:
         *,
         after: int = 0,
         conversation: str | None = None,
-        kinds: Iterable[str] = (),
+        kinds: str | Iterable[str] = (),
     ) -> AsyncIterator[Event]:
         """The same for `async for`. It waits in a thread, so the loop goes on. Ends when its task is cancelled."""
         follower = self._follower(after, conversation, kinds)
@@ -270,9 +278,9 @@ class Store:
             for event in await asyncio.to_thread(follower.next_page, _PAGE, _WAIT_SECONDS):
                 yield event
 
-    def _follower(self, after: int, conversation: str | None, kinds: Iterable[str]) -> _annals.Follower:
+    def _follower(self, after: int, conversation: str | None, kinds: str | Iterable[str]) -> _annals.Follower:
         of = None if conversation is None else (conversation, after - 1 if after > 0 else None)
-        return self._native.follow(after=after, conversation=of, kinds=list(kinds))
+        return self._native.follow(after=after, conversation=of, kinds=_names(kinds))
 
     @property
     def last_position(self) -> int:
@@ -293,7 +301,7 @@ class Store:
         text: str,
         *,
         conversation: str | None = None,
-        kinds: Iterable[str] = (),
+        kinds: str | Iterable[str] = (),
         tool: str | None = None,
         workspace: str | None = None,
         since: str | None = None,
@@ -304,7 +312,7 @@ class Store:
         return self._native.search(
             text,
             conversation=conversation,
-            kinds=list(kinds),
+            kinds=_names(kinds),
             tool=tool,
             workspace=workspace,
             since=since,

@@ -6,8 +6,9 @@
 #     tests/stress.sh 5 all proof::   # only tests with this in their name
 #
 # The committed state is cloned into a folder among the temporary files (or into ANNALS_STRESS_DIR) and built there. The
-# first clone starts with a copy of the files that are already built here. It is kept for the next time. Four empty
-# loops keep the machine busy. Each run has its own HOME and TMPDIR, and must leave nothing in TMPDIR or in the clone.
+# first clone of an ANNALS_STRESS_OPT=0 starts with a copy of the files that are already built here. The clone is kept for the next time. Four empty
+# loops keep the machine busy. The suite is built with `opt-level = 1` and with the checks of a development build: it takes
+# half the time, and other races show than in `cargo test`. ANNALS_STRESS_OPT=0 builds it as `cargo test` does. Each run has its own HOME and TMPDIR, and must leave nothing in TMPDIR or in the clone.
 # Each run prints one line. The exit code is 1 if any run failed. Without root only the calling user runs the suite.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -41,7 +42,8 @@ else
 fi
 target=${CARGO_TARGET_DIR:-$PWD/target}
 unset CARGO_TARGET_DIR
-if [ -d "$target/debug" ] && [ ! -d "$clone/target" ]; then
+export CARGO_PROFILE_DEV_OPT_LEVEL=${ANNALS_STRESS_OPT:-1} CARGO_INCREMENTAL=0
+if [ "$CARGO_PROFILE_DEV_OPT_LEVEL" = 0 ] && [ -d "$target/debug" ] && [ ! -d "$clone/target" ]; then
     mkdir -p "$clone/target/debug"
     for part in .fingerprint build deps; do
         cp -a --reflink=auto "$target/debug/$part" "$clone/target/debug/"

@@ -73,7 +73,7 @@ pub(super) fn parameter(text: &str) -> Result<(String, SqlValue)> {
 /// Splits `NAME=VALUE`. The name may have the colon that it has in the statement.
 pub(super) fn named(text: &str) -> Result<(&str, &str)> {
     let refused = || Error::QueryRefused {
-        what: format!("--param {text:?} is not of the form NAME=VALUE"),
+        what: format!("{text:?} is not of the form NAME=VALUE"),
         hint: Some("write, for example, --param id=my-task-123".into()),
     };
     let (name, value) = text.split_once('=').ok_or_else(refused)?;

@@ -9,7 +9,7 @@ use super::answer::{Form, Limits};
 use super::print::{Output, row, table};
 use super::select::About;
 use super::{DONE, Place, answer, query};
-use crate::audit::{self, REPORTS, Report, json as shape};
+use crate::audit::{self, ParameterKind, REPORTS, Report, json as shape};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 
@@ -19,7 +19,8 @@ use crate::ids::Timestamp;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals report                                       list the reports
-  annals report commands --conversation 5610a7 --param failed=yes
+  annals report commands failed=yes --conversation 5610a7
+  annals report files 'path=*.py' --since yesterday
   annals report network --since 7d --csv > network.csv
   annals report cost-by-model --sql                   show its SQL
   annals report --html report.html                    a page with charts, to share")]
@@ -39,7 +40,10 @@ pub(super) struct Arguments {
     /// Only before this time
     #[arg(long, value_name = "TIME")]
     pub until: Option<String>,
-    /// The value of a parameter
+    /// Values of its parameters
+    #[arg(value_name = "NAME=VALUE", conflicts_with = "html")]
+    pub values: Vec<String>,
+    /// The value of a parameter, as an option
     #[arg(long, value_name = "NAME=VALUE")]
     pub param: Vec<String>,
     /// Print the report's parameters, columns and SQL instead of its answer
@@ -55,7 +59,7 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the names and values of the given parameters. An option comes after `--param` of the same name.
+    /// Returns the names and values of the given parameters. An option comes after a value of the same name.
     fn parameters(&self) -> Result<Vec<(String, String)>> {
         let workspace = &About { workspace: self.workspace.clone(), ..About::default() }.folder();
         let options = [
@@ -67,8 +71,9 @@ impl Arguments {
         .into_iter();
         let options = options.filter_map(|(name, value)| Some(Ok((name.to_owned(), value.clone()?))));
         let typed = self
-            .param
+            .values
             .iter()
+            .chain(&self.param)
             .map(|text| query::named(text).map(|(name, value)| (name.to_owned(), value.to_owned())));
         typed.chain(options).collect()
     }
@@ -103,7 +108,28 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     }
     // An empty cell would look like nothing to pay.
     answer::print_with(&store, &found, &command.form, output, Some("cost"))?;
+    if found.rows.is_empty() {
+        given
+            .iter()
+            .filter_map(|(name, value)| why_none(report, name, value))
+            .for_each(|why| output.remark(why));
+    }
     Ok(DONE)
+}
+
+/// Returns why a value may have found nothing: a pattern that only a whole text fits, or wildcards that are none.
+fn why_none(report: &Report, name: &str, value: &str) -> Option<String> {
+    let parameter = report.parameters.iter().find(|parameter| parameter.name == name)?;
+    match parameter.kind {
+        ParameterKind::Pattern if !value.contains(['*', '?', '[']) => Some(format!(
+            "{name} is a pattern, and the whole text must fit it: * is any text, ? is one character ('{name}=*{}*')",
+            value.trim_matches('%')
+        )),
+        ParameterKind::Text if value.contains(['*', '%']) => {
+            Some(format!("{name} is looked for as it stands: * and % are no wildcards in it"))
+        }
+        _ => None,
+    }
 }
 
 fn show_reports(output: &Output) -> Result<()> {
@@ -117,7 +143,7 @@ fn show_reports(output: &Output) -> Result<()> {
         rows.add_row(row([report.name.to_owned(), report.question.to_owned(), parameters.join(", ")]));
     }
     output.table(rows)?;
-    output.remark("\nannals report NAME answers one; --sql shows its query");
+    output.remark("\nannals report NAME answers one, with values as NAME=VALUE; --sql shows its query");
     Ok(())
 }
 

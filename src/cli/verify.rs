@@ -118,14 +118,25 @@ fn verify(
     seen
 }
 
-/// Prints findings, one line each. As JSON, they are part of the answer.
-fn print(findings: &[Finding], output: &Output) -> Result<()> {
-    if !output.json {
-        for finding in findings {
-            output.line(line(finding))?;
-        }
+/// Prints findings, one line each, and one for events that follow one another and have the same one. As JSON, they are
+/// part of the answer, each by itself.
+fn print(mut findings: &[Finding], output: &Output) -> Result<()> {
+    while !output.json && !findings.is_empty() {
+        let (same, rest) = findings.split_at(same(findings));
+        output.line(lines(same))?;
+        findings = rest;
     }
     Ok(())
+}
+
+/// Returns how many of the first findings say the same of events that follow one another. At least one.
+fn same(findings: &[Finding]) -> usize {
+    let follows = |pair: &[Finding]| {
+        pair[0].conversation == pair[1].conversation
+            && pair[0].what == pair[1].what
+            && pair[0].sequence.zip(pair[1].sequence).is_some_and(|(one, next)| next.0 == one.0 + 1)
+    };
+    1 + findings.windows(2).take_while(|pair| follows(pair)).count()
 }
 
 /// Prints the notes and the figures, after the findings.
@@ -191,10 +202,55 @@ fn failed(finding: Finding, output: &Output) -> Result<u8> {
 
 /// Describes the place of a finding and the finding.
 pub(super) fn line(finding: &Finding) -> String {
-    let place = match (&finding.conversation, finding.sequence) {
-        (Some(conversation), Some(sequence)) => format!("{conversation} event {}", sequence.0),
-        (Some(conversation), None) => conversation.to_string(),
-        (None, _) => "the file".to_owned(),
+    lines(std::slice::from_ref(finding))
+}
+
+/// Describes the place of findings that say the same, and what they say.
+fn lines(same: &[Finding]) -> String {
+    let (first, last) = (&same[0], &same[same.len() - 1]);
+    let place = match (&first.conversation, first.sequence, last.sequence) {
+        (Some(conversation), Some(first), Some(last)) if first != last => {
+            format!("{conversation} events {} to {}, each", first.0, last.0)
+        }
+        (Some(conversation), Some(sequence), _) => format!("{conversation} event {}", sequence.0),
+        (Some(conversation), None, _) => conversation.to_string(),
+        (None, ..) => "the file".to_owned(),
     };
-    format!("{place}: {}", harmless(&finding.what))
+    format!("{place}: {}", harmless(&first.what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{ConversationId, Sequence};
+
+    #[test]
+    fn the_same_finding_of_events_that_follow_one_another_is_one_line() {
+        let finding = |id: &str, sequence: Option<u64>, what: &str| Finding {
+            conversation: Some(ConversationId::new(id).unwrap()),
+            sequence: sequence.map(Sequence),
+            what: what.to_owned(),
+        };
+        let mut findings: Vec<Finding> = [3, 4, 5, 7].map(|at| finding("a", Some(at), "lost")).into();
+        findings.extend([finding("a", Some(8), "changed"), finding("b", Some(9), "changed")]);
+        findings.extend([finding("b", None, "gone"), finding("b", None, "gone")]);
+        let mut printed = Vec::new();
+        let mut rest = findings.as_slice();
+        while !rest.is_empty() {
+            let (first, others) = rest.split_at(same(rest));
+            printed.push(lines(first));
+            rest = others;
+        }
+        assert_eq!(
+            printed,
+            [
+                "a events 3 to 5, each: lost",
+                "a event 7: lost",
+                "a event 8: changed",
+                "b event 9: changed",
+                "b: gone",
+                "b: gone"
+            ]
+        );
+    }
 }

@@ -460,6 +460,27 @@ fn reports_take_times_in_words_and_their_usual_options() {
     assert!(code == 1 && error.contains("has no parameter"), "{error}");
 }
 
+#[test]
+fn values_of_a_report_are_plain_arguments_and_one_that_finds_nothing_is_explained() {
+    let program = Program::with_goldens();
+    let remark = |arguments: &[&str]| {
+        let output = program.run(&[&["report"], arguments].concat());
+        assert!(output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(program.succeed(&["report", "files", "path=*/fib.py"]).contains("/fib.py"));
+    for (arguments, why) in [
+        (&["files", "path=fib.py"], "path is a pattern, and the whole text must fit it"),
+        (&["files", "path=%.py"], "'path=*.py*'"),
+        (&["commands", "text=*nothing*"], "text is looked for as it stands"),
+    ] {
+        assert!(remark(arguments).contains(why), "{arguments:?}");
+    }
+    assert!(!remark(&["files", "path=*nothing*"]).contains("pattern"));
+    let (code, error) = program.fails(&["report", "files", "fib.py"]);
+    assert!(code == 1 && error.contains("is not of the form NAME=VALUE"), "{error}");
+}
+
 /// Asks for completions of a line, as the script for fish does: a line for each value, with its description after a tab.
 fn completed(program: &Program, line: &[&str]) -> Vec<String> {
     let mut command = program.command(&[&["--", "annals"], line].concat());

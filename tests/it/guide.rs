@@ -5,58 +5,12 @@
 //! an output that differs. Parts that vary from run to run must then be marked again.
 #![cfg(all(unix, feature = "cli"))]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
-use crate::support::Scratch;
+use crate::support::desk::Desk;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// A folder in which a page's commands run. It has the repository's tests, and `annals` is on the path.
-struct Desk {
-    scratch: Scratch,
-}
-
-impl Desk {
-    fn new() -> Self {
-        let scratch = Scratch::new();
-        std::os::unix::fs::symlink(root().join("tests"), scratch.path("tests")).unwrap();
-        Self { scratch }
-    }
-
-    /// Runs a command. Returns its output with its errors.
-    fn run(&self, command: &str) -> String {
-        if let Some(rest) = command.strip_prefix("sqlite3 ") {
-            return self.sqlite(rest);
-        }
-        let binary = PathBuf::from(env!("CARGO_BIN_EXE_annals"));
-        let mut path = vec![binary.parent().unwrap().to_owned()];
-        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-        let path = std::env::join_paths(path).unwrap();
-        let output = Command::new("/bin/sh")
-            .args(["-c", &format!("{{ {command}\n}} 2>&1")])
-            .current_dir(self.scratch.path(""))
-            .env("PATH", path)
-            .env_remove("ANNALS_DB")
-            .env_remove("COLUMNS")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// Runs `sqlite3 FILE "SQL"` without the program `sqlite3`, which may not be installed.
-    fn sqlite(&self, arguments: &str) -> String {
-        let (file, sql) = arguments.split_once(' ').unwrap();
-        let db = rusqlite::Connection::open(self.scratch.path(file)).unwrap();
-        match db.execute_batch(sql.trim_matches('"')) {
-            Ok(()) => String::new(),
-            Err(rusqlite::Error::SqliteFailure(_, Some(message))) => format!("Error: {message}\n"),
-            Err(other) => panic!("{sql}: {other}"),
-        }
-    }
 }
 
 /// Returns whether a line is the expected one.
@@ -131,6 +85,12 @@ fn an_audit_is_as_its_page_shows() {
 #[test]
 fn a_thousand_conversations_move_as_their_page_shows() {
     assert_page("migration.md");
+}
+
+#[cfg(feature = "server")]
+#[test]
+fn a_day_of_an_operator_is_as_its_page_shows() {
+    assert_page("operator.md");
 }
 
 #[test]

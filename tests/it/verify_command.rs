@@ -115,7 +115,7 @@ fn damage_is_reported_at_its_place_with_and_without_a_head() {
         (
             "UPDATE event SET hash = x'' WHERE conversation = 1",
             &[],
-            "talk event 0: its hash does not follow",
+            "talk events 0 to 2, each: its hash does not follow",
             "talk: what the head says of its events cannot be read",
         ),
         (

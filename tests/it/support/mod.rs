@@ -3,6 +3,8 @@
 #[cfg(feature = "server")]
 pub mod caller;
 pub mod child;
+#[cfg(all(unix, feature = "cli"))]
+pub mod desk;
 pub mod events;
 pub mod folder;
 pub mod golden;

@@ -112,7 +112,7 @@ impl Chain<'_> {
             }
         });
         let is_damaged = read.is_err();
-        self.report_damage(read, &subject.describe(""))?;
+        self.report_damage(read, &subject.describe_all())?;
         if is_damaged {
             self.newest.retain(|(of, _), _| of != subject.as_str()); // its other items could not be read
         }

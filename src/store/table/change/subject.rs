@@ -118,6 +118,18 @@ impl Subject {
         }
     }
 
+    /// Describes all items of the subject in a conversation.
+    pub(in crate::store) fn describe_all(self) -> String {
+        match self {
+            Self::BaseStateChange => "the versions of the base state".into(),
+            Self::Head => "the moves of HEAD".into(),
+            Self::Attachment => "the list of its attachments".into(),
+            Self::EventFile => "the names of the files of its events".into(),
+            Self::Repair => "the receipts of its repairs".into(),
+            _ => self.describe(""),
+        }
+    }
+
     fn reading(self) -> Reading {
         let of_row = |select| Reading { select, one: "", order: "" };
         match self {

@@ -211,7 +211,8 @@ ORDER BY s.name, s.conversation_id;
 --   tokens_without_cost  tokens; sent and received, without a cost or an estimate
 --   latency_ms           ms; mean, of the calls that are known one by one
 CREATE TEMP VIEW report_cost_by_model AS
-SELECT model, count(DISTINCT conversation_id) AS conversations, count(response_id) AS calls,
+SELECT model, count(DISTINCT conversation_id) AS conversations,
+       count(DISTINCT conversation_id || ' ' || response_id) AS calls,
        sum(prompt_tokens) AS prompt_tokens, sum(completion_tokens) AS completion_tokens,
        sum(cache_read_tokens) AS cache_read_tokens, sum(cache_write_tokens) AS cache_write_tokens,
        sum(reasoning_tokens) AS reasoning_tokens, round(sum(cost), 6) AS cost,

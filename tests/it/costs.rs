@@ -378,6 +378,46 @@ fn logs_of_other_programs_have_their_cost_or_an_estimate() {
     assert_sound(&store);
 }
 
+/// Claude Code writes a record for each part of a reply. The figures of the reply grow from one record to the next.
+#[test]
+fn a_reply_in_several_records_is_one_call_with_the_figures_of_its_last_record() {
+    let scratch = Scratch::new();
+    let record = |number: u8, reply: &str, received: u64, content: Value| {
+        json!({"type": "assistant", "uuid": format!("u{number}"), "parentUuid": null, "sessionId": "parts",
+            "timestamp": format!("2026-01-21T23:53:0{number}.000Z"), "cwd": "/w", "version": "2.0",
+            "message": {"id": reply, "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
+                "content": [content], "usage": {"input_tokens": 10, "output_tokens": received,
+                    "cache_read_input_tokens": 1000, "cache_creation_input_tokens": 0}}})
+        .to_string()
+    };
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "true"}});
+    let lines = [
+        record(1, "msg_1", 1, text("I look.")),
+        record(2, "msg_1", 154, call("c1")),
+        record(3, "msg_2", 9, text("I look again.")),
+        record(4, "msg_2", 9, call("c2")),
+    ];
+    let path = scratch.path("parts.jsonl");
+    fs::write(&path, lines.join("\n")).unwrap();
+    let store = scratch.open_without_projector();
+    import(&store, &path);
+    let id = conversation("parts");
+
+    let reply = store.usage_of_reply(&id, "msg_1").unwrap().unwrap();
+    assert_eq!((reply.prompt_tokens, reply.completion_tokens, reply.cache_read_tokens), (1010, 154, 1000));
+    assert!((reply.estimated_cost.unwrap() - by_hand([1010.0, 154.0, 1000.0, 0.0])).abs() < 1e-9);
+    assert_eq!(store.usage_of_reply(&id, "msg_3").unwrap(), None);
+    let usage = store.usage(Some(&id)).unwrap();
+    assert_eq!((usage.len(), usage[0].calls), (1, 2));
+    assert_eq!((usage[0].prompt_tokens, usage[0].completion_tokens), (2020, 163));
+    let report = audit::find("cost-by-model").unwrap();
+    let answer = audit::run(&store, report, &[], SqlLimits::default()).unwrap();
+    let column = answer.columns.iter().position(|column| column == "calls").unwrap();
+    assert_eq!(answer.rows[0][column], SqlValue::Integer(2));
+    assert_all_agree(&store, &scratch.foreign(), &id);
+}
+
 #[test]
 fn no_row_has_a_cost_and_an_estimate_and_every_report_has_the_sums_of_the_view() {
     let scratch = Scratch::new();

@@ -24,7 +24,8 @@ const TOOL_COUNTS: &str = "SELECT t.tool, count(*), sum(t.outcome = 'error'), su
      WHERE a.conversation = ?1 GROUP BY t.tool ORDER BY 2 DESC, 1";
 const USAGE: &str = "SELECT usage_id, model, sum(prompt_tokens), sum(completion_tokens), \
      sum(cache_read_tokens), sum(cache_write_tokens), sum(reasoning_tokens), sum(cost), sum(estimated_cost), \
-     sum(tokens_without_cost), sum(latency_seconds), count(response_id) FROM usage WHERE conversation_id IN \
+     sum(tokens_without_cost), sum(latency_seconds), count(DISTINCT conversation_id || ' ' || response_id) \
+     FROM usage WHERE conversation_id IN \
      (SELECT ?1 WHERE ?1 IS NOT NULL UNION ALL SELECT id FROM conversation WHERE ?1 IS NULL) GROUP BY usage_id, model ORDER BY 1, 2";
 const TASKS: &str = "SELECT title, notes, status FROM tasks WHERE conversation_id = ?1 ORDER BY place";
 const STATISTICS: &str = "SELECT count(*), coalesce(sum(event_count), 0), coalesce(sum(payload_bytes), 0), \

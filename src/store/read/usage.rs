@@ -10,8 +10,10 @@ use crate::store::Store;
 use crate::store::engine::WhileDoing as _;
 use crate::store::table::catalogue;
 
-pub(super) const OF_REPLY: &str = "SELECT usage_id, model, prompt_tokens, completion_tokens, cache_read_tokens, cost, estimated_cost, latency \
-     FROM usage_entry WHERE conversation = ?1 AND response_id = ?2 LIMIT 1";
+/// A copy of another program's log has one row for each record of a reply that adds to its figures.
+pub(super) const OF_REPLY: &str = "SELECT min(usage_id), min(model), sum(prompt_tokens), sum(completion_tokens), \
+     sum(cache_read_tokens), sum(cost), sum(estimated_cost), max(latency) \
+     FROM usage_entry WHERE conversation = ?1 AND response_id = ?2 HAVING count(*) > 0";
 
 /// The model of a use is that of its last row: SQLite takes a column without a function from the row of the maximum.
 const UNTIL: &str = "SELECT u.usage_id, u.model, sum(u.prompt_tokens), sum(u.completion_tokens), \

@@ -7,7 +7,8 @@ use tokio::runtime::Builder;
 use tokio_util::sync::CancellationToken;
 
 use super::print::Output;
-use super::serve::{THREADS_WAIT, end_signal};
+use super::serve::THREADS_WAIT;
+use super::signals::EndSignals;
 use super::{DONE, Place, actor};
 use crate::error::{Error, Result};
 use crate::mcp::{Choices, Recall, TOKENS, TOKENS_MAX, TOKENS_MIN, serve_stdio};
@@ -53,13 +54,13 @@ fn serve(path: &Path, recall: Recall) -> Result<u8> {
     let failed = |source| Error::io("serving", path)(source);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
     runtime.block_on(async {
-        let end_signal = end_signal().map_err(failed)?;
+        let mut end = EndSignals::caught().map_err(failed)?;
         let ending = CancellationToken::new();
         let served = serve_stdio(recall, ending.clone());
         tokio::pin!(served);
         tokio::select! {
             served = &mut served => served,
-            () = end_signal => {
+            () = end.next() => {
                 ending.cancel();
                 served.await
             }

@@ -73,6 +73,8 @@ mod serving;
 #[cfg(feature = "agent")]
 mod settings;
 mod show;
+#[cfg(feature = "agent")]
+mod signals;
 mod state;
 mod stats;
 #[cfg(all(feature = "server", target_os = "linux"))]

@@ -19,6 +19,7 @@ use super::near;
 use super::print::{Output, count, plural};
 use super::serving::{Table, variable};
 use super::settings::{Extras, home};
+use super::signals::EndSignals;
 use super::{DONE, Place};
 use crate::conversation::ConversationError;
 use crate::error::{Error, Result, SetupError};
@@ -319,7 +320,7 @@ pub(super) fn listen(
         };
         let (listener, _file) = bound.into_listener(certificates).map_err(failed)?;
         // Signals are handled before a client can learn the address.
-        let end_signal = end_signal().map_err(failed)?;
+        let mut end = EndSignals::caught().map_err(failed)?;
         on_listening(&store, &url)?;
         // This task ends with the runtime.
         let _watching = tokio::spawn(super::watch_log::watch(store.clone()));
@@ -328,7 +329,7 @@ pub(super) fn listen(
             other => failed(std::io::Error::other(other.to_string())),
         })?;
         let app = Arc::new(app);
-        let served = serve(listener, Arc::clone(&app), end_signal).await.map_err(failed);
+        let served = serve(listener, Arc::clone(&app), async move { end.next().await }).await.map_err(failed);
         if let Some(undelivered) = app.undelivered() {
             journal::undelivered(&undelivered.to_string());
         }
@@ -459,28 +460,4 @@ fn idle_max() -> Option<Duration> {
 fn seconds(name: &str) -> Option<Duration> {
     let seconds: Option<f64> = std::env::var(name).ok()?.trim().parse().ok();
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-}
-
-/// Returns a future that ends at Ctrl-C or SIGTERM. Both signals are caught from this call on.
-#[cfg(unix)]
-pub(super) fn end_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = term.recv() => {}
-        }
-    })
-}
-
-/// Returns a future that ends at Ctrl-C.
-#[cfg(not(unix))]
-pub(super) fn end_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
-    Ok(async {
-        // If Ctrl-C cannot be caught, the system ends the program.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    })
 }

@@ -45,6 +45,7 @@ mod conversation_seeds;
 mod conversation_state;
 mod costs;
 mod crash;
+#[cfg(unix)]
 mod crash_privacy;
 mod damaged_rows;
 mod delete;

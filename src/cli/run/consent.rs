@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Trouble;
-use super::drive::{Answer, stop_requested};
+use super::drive::Answer;
 use super::screen::Screen;
 use crate::cli::print::{Output, one_line, width};
+use crate::cli::signals::EndSignals;
 use crate::conversation::AnyConversation;
 use crate::event::Risk;
 use crate::state::ExecutionStatus;
@@ -25,7 +26,11 @@ pub(super) fn can_ask(output: &Output) -> bool {
 }
 
 /// Asks whether the waiting actions may be carried out.
-pub(super) async fn ask(conversation: &AnyConversation, screen: &Screen) -> Result<Answer, Trouble> {
+pub(super) async fn ask(
+    conversation: &AnyConversation,
+    screen: &Screen,
+    end: &mut EndSignals,
+) -> Result<Answer, Trouble> {
     let waiting = conversation.pending_actions().await?;
     let risks = [(Risk::High, "high"), (Risk::Medium, "medium"), (Risk::Low, "low")];
     screen.line("");
@@ -39,7 +44,7 @@ pub(super) async fn ask(conversation: &AnyConversation, screen: &Screen) -> Resu
     let these = if waiting.len() == 1 { "this".to_owned() } else { format!("these {}", waiting.len()) };
     loop {
         let question = format!("Allow {these}? [y]es  [n]o  [a]lways, from now on  [l]ater: ");
-        let answer = match typed(&question, conversation).await {
+        let answer = match typed(&question, conversation, end).await {
             Typed::Line(answer) => answer,
             Typed::Nothing => return Ok(Answer::Later),
             Typed::Elsewhere => {
@@ -60,7 +65,7 @@ pub(super) async fn ask(conversation: &AnyConversation, screen: &Screen) -> Resu
             }
         }
     }
-    Ok(match typed("Why not? (Enter: no reason) ", conversation).await {
+    Ok(match typed("Why not? (Enter: no reason) ", conversation, end).await {
         Typed::Line(reason) if !reason.trim().is_empty() => Answer::No(reason.trim().to_owned()),
         Typed::Line(_) => Answer::No(NO_REASON.to_owned()),
         Typed::Nothing => Answer::Later,
@@ -78,7 +83,7 @@ enum Typed {
 }
 
 /// Asks for a line. The reading thread may still wait for input afterwards; the program ends without it.
-async fn typed(question: &str, conversation: &AnyConversation) -> Typed {
+async fn typed(question: &str, conversation: &AnyConversation, end: &mut EndSignals) -> Typed {
     let mut out = std::io::stdout();
     let _ignored = out.write_all(question.as_bytes()).and_then(|()| out.flush());
     let (sender, mut receiver) = oneshot::channel();
@@ -91,7 +96,7 @@ async fn typed(question: &str, conversation: &AnyConversation) -> Typed {
     loop {
         tokio::select! {
             line = &mut receiver => return line.ok().flatten().map_or(Typed::Nothing, Typed::Line),
-            () = stop_requested() => {
+            () = end.next() => {
                 let _ignored = out.write_all(b"\n");
                 return Typed::Nothing;
             }

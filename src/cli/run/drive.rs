@@ -8,6 +8,7 @@ use serde_json::json;
 use super::screen::Screen;
 use super::{Trouble, Way, consent};
 use crate::cli::print::{Output, count, plural, span};
+use crate::cli::signals::EndSignals;
 use crate::cli::{DONE, FAILED, REFUSED};
 use crate::conversation::{AnyConversation, ConversationError};
 use crate::llm::LlmError;
@@ -39,6 +40,9 @@ pub(super) async fn drive(
     output: &Output,
     mut consented: bool,
 ) -> Result<u8, Trouble> {
+    // Caught before anything is shown that could lead to one.
+    let mut end = EndSignals::caught()
+        .map_err(|error| Trouble::refused(format!("signals cannot be caught: {error}")))?;
     let (begun, before) = (Instant::now(), conversation.stats().await?);
     let is_asked = consent::can_ask(output);
     let outcome = loop {
@@ -46,12 +50,12 @@ pub(super) async fn drive(
         let ended = if waits && !std::mem::take(&mut consented) {
             Ok(ExecutionStatus::WaitingForConfirmation)
         } else {
-            run_once(conversation, screen).await
+            run_once(conversation, screen, &mut end).await
         };
         if !matches!(ended, Ok(ExecutionStatus::WaitingForConfirmation)) || !is_asked {
             break ended;
         }
-        match consent::ask(conversation, screen).await? {
+        match consent::ask(conversation, screen, &mut end).await? {
             Answer::Yes => consented = true,
             Answer::Always => {
                 conversation.set_confirmation_policy(crate::agent::Policy::Never).await?;
@@ -105,6 +109,7 @@ pub(super) async fn drive(
 async fn run_once(
     conversation: &AnyConversation,
     screen: &Arc<Screen>,
+    end: &mut EndSignals,
 ) -> Result<ExecutionStatus, ConversationError> {
     let run = conversation.run();
     tokio::pin!(run);
@@ -115,7 +120,7 @@ async fn run_once(
         tokio::select! {
             outcome = &mut run => break outcome,
             _ = ticks.tick() => screen.tick(),
-            () = stop_requested() => {
+            () = end.next() => {
                 let conversation = conversation.clone();
                 if pausing.is_some() || screen.is_retrying() {
                     screen.note("interrupting");
@@ -133,22 +138,6 @@ async fn run_once(
     };
     screen.rest();
     outcome
-}
-
-/// Returns when the user or the system asks the program to stop.
-pub(super) async fn stop_requested() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut term) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = term.recv() => {}
-            }
-            return;
-        }
-    }
-    let _ignored = tokio::signal::ctrl_c().await;
 }
 
 /// Prints how the run ended, what it cost, and which command continues it.

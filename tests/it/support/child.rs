@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 const ROLE: &str = "ANNALS_TEST_ROLE";
 const DATABASE: &str = "ANNALS_TEST_DATABASE";
@@ -83,6 +83,11 @@ impl Running {
         let status = self.child.wait().unwrap();
         assert!(status.success(), "the child failed: {status}");
         lines
+    }
+
+    /// Returns how the child ended, after all its lines were taken.
+    pub fn wait(mut self) -> ExitStatus {
+        self.child.wait().unwrap()
     }
 
     /// Kills the child immediately (SIGKILL).

@@ -252,8 +252,12 @@ async fn events_are_appended_and_read_byte_for_byte() {
     let stale = send("?expected=3", payload("e7", "PauseEvent", json!({}))).await;
     assert_eq!(stale.status, 409);
     assert!(stale.text.contains("expected 3 events, found 7"), "{}", stale.text);
+    assert_eq!(stale.json()["conflict"], json!({"expected": 3, "found": 7}));
+    let empty = send("?expected=empty", payload("e7", "PauseEvent", json!({}))).await;
+    assert_eq!(empty.json()["conflict"], json!({"expected": "empty", "found": 7}));
     let other = send("", payload("e5", "PauseEvent", json!({"other": 1}))).await;
     assert_eq!(other.status, 409, "{}", other.text);
+    assert_eq!(other.json()["conflict"], json!({"event": "e5", "sequence": 5}));
     for (query, body) in [
         ("", "nonsense"),
         ("", "{}"),

@@ -383,7 +383,7 @@ async fn respond(
             return Err(Failure::conflict("No action waits for an answer."));
         }
         match session.start_by(&app, Busy::Refuse, caller.user()) {
-            Err(Failure::Refused(StatusCode::CONFLICT, _)) | Ok(()) => {}
+            Err(Failure::Refused(StatusCode::CONFLICT, _) | Failure::Stale(..)) | Ok(()) => {}
             Err(other) => return Err(other),
         }
     } else {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::conversation::{ConversationError, Runner};
-use crate::error::{Error, ErrorClass};
+use crate::error::{Error, ErrorClass, Expected};
 use crate::llm::LlmError;
 
 /// The `Retry-After` header of a temporary refusal, in seconds.
@@ -20,6 +20,9 @@ const RETRY_SECONDS: &str = "1";
 pub enum Failure {
     /// The request was refused: the status and the reason.
     Refused(StatusCode, String),
+    /// The writer did not know the newest state: the reason, and what it expected and what there is, for programs.
+    /// Answered with 409, and with the second in the member `conflict`.
+    Stale(String, Value),
     /// The request was refused temporarily: the reason. Answered with 503 and `Retry-After`.
     Later(String),
     /// The request does not match its schema: one problem for each place.
@@ -110,7 +113,7 @@ impl Failure {
     /// Returns the reason as one text.
     pub fn message(&self) -> String {
         match self {
-            Self::Refused(_, text) | Self::Later(text) | Self::Internal(text) => text.clone(),
+            Self::Refused(_, text) | Self::Stale(text, _) | Self::Later(text) | Self::Internal(text) => text.clone(),
             Self::Launch(detail) => detail["message"].as_str().unwrap_or_default().to_owned(),
             Self::Schema(problems) => {
                 let texts = problems.iter().map(|problem| {
@@ -142,6 +145,23 @@ impl From<Error> for Failure {
         match &error {
             Error::UnknownConversation { .. } | Error::UnknownEvent { .. } => {
                 return Self::not_found("Not Found");
+            }
+            Error::Conflict { expected, actual, .. } => {
+                let expected = match expected {
+                    Expected::Any => json!("any"),
+                    Expected::Empty => json!("empty"),
+                    Expected::Exists => json!("exists"),
+                    Expected::Exact(count) => json!(count),
+                };
+                return Self::Stale(error.to_string(), json!({"expected": expected, "found": actual}));
+            }
+            Error::VersionConflict { expected, actual, .. } => {
+                let numbers = json!({"expected_version": expected.0, "found_version": actual.0});
+                return Self::Stale(error.to_string(), numbers);
+            }
+            Error::DuplicateEvent { event, sequence, .. } => {
+                let place = json!({"event": event.as_str(), "sequence": sequence});
+                return Self::Stale(error.to_string(), place);
             }
             Error::QueryRefused { what, hint: Some(hint) } => {
                 return Self::unprocessable(format!("{what}; {hint}"));
@@ -202,6 +222,10 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         match self {
             Self::Refused(status, text) => (status, Json(json!({ "detail": text }))).into_response(),
+            Self::Stale(text, conflict) => {
+                let body = json!({"detail": text, "conflict": conflict});
+                (StatusCode::CONFLICT, Json(body)).into_response()
+            }
             Self::Later(text) => {
                 let headers = [(header::RETRY_AFTER, RETRY_SECONDS)];
                 (StatusCode::SERVICE_UNAVAILABLE, headers, Json(json!({ "detail": text }))).into_response()

@@ -101,7 +101,7 @@ impl<W: FrameFormat> Listener<W> {
         match Past::read(&self.app, &self.id, query).await {
             Ok(past) => Some(past),
             Err(Failure::Later(_)) => self.close_slow().await,
-            Err(Failure::Refused(..) | Failure::Schema(_) | Failure::Launch(_) | Failure::Internal(_)) => {
+            Err(Failure::Refused(..) | Failure::Stale(..) | Failure::Schema(_) | Failure::Launch(_) | Failure::Internal(_)) => {
                 None
             }
         }
@@ -195,7 +195,11 @@ async fn receive(
     }
     let invalid = |failure: Failure| match &failure {
         Failure::Refused(StatusCode::NOT_FOUND, _) => ("ValueError", "inactive_service".to_owned()),
-        Failure::Refused(..) | Failure::Later(_) | Failure::Launch(_) | Failure::Internal(_) => {
+        Failure::Refused(..)
+        | Failure::Stale(..)
+        | Failure::Later(_)
+        | Failure::Launch(_)
+        | Failure::Internal(_) => {
             ("ValueError", failure.message())
         }
         Failure::Schema(_) => ("ValidationError", failure.message()),

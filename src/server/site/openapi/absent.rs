@@ -64,7 +64,13 @@ mod tests {
     fn omitted_operations_give_a_reason_and_unknown_ones_are_not_found() {
         let status = |method: &str, path: &str| match refusal(method, path) {
             Some(Failure::Refused(status, text)) => Some((status.as_u16(), text)),
-            Some(Failure::Later(_) | Failure::Schema(_) | Failure::Launch(_) | Failure::Internal(_))
+            Some(
+                Failure::Stale(..)
+                | Failure::Later(_)
+                | Failure::Schema(_)
+                | Failure::Launch(_)
+                | Failure::Internal(_),
+            )
             | None => None,
         };
         let (code, text) = status("POST", "/api/llm/subscription/openai/device/start").unwrap();

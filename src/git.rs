@@ -138,7 +138,7 @@ fn is_helper(name: &str) -> bool {
 
 /// Makes a command for git without arguments, with a cleared environment.
 fn plain(folder: &Path, used: Use) -> Command {
-    let mut git = Command::new("git");
+    let mut git = Command::new(environment::path_of("git"));
     let reach = if used == Use::Here { Reach::Here } else { Reach::Network };
     environment::clear(git.as_std_mut(), reach);
     git.arg("--no-pager").current_dir(folder).stdin(Stdio::null()).kill_on_drop(true);

@@ -2,6 +2,7 @@
 //! and they get a mark that identifies the process that started them. Signals affect them like any other program.
 
 use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{is_secret_name, signals};
@@ -122,6 +123,30 @@ pub fn tuned(current: Option<OsString>) -> Option<OsString> {
     }
 }
 
+/// Returns the path of a program on this process's search path; the name itself if it is not there.
+///
+/// A program with a changed environment that is named by its name alone is started by a fork. A fork copies the table of
+/// all pages, and each page that a large process writes afterwards is a fault. With a path the system does not fork.
+#[must_use]
+pub fn path_of(name: &str) -> PathBuf {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut paths =
+        std::env::split_paths(&folders).filter(|folder| folder.is_absolute()).map(|folder| folder.join(name));
+    paths.find(|path| is_executable(path)).unwrap_or_else(|| name.into())
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// The system adds the endings of names.
+#[cfg(not(unix))]
+fn is_executable(_: &Path) -> bool {
+    false
+}
+
 /// Removes all variables from a program except a few that are needed and not secret.
 pub fn clear(command: &mut Command, reach: Reach) {
     let may = |name: &OsStr| {
@@ -154,7 +179,15 @@ pub fn mark() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_own, tuned};
+    use super::{is_own, path_of, tuned};
+
+    #[test]
+    #[cfg(unix)]
+    fn a_program_on_the_search_path_has_a_path() {
+        let sh = path_of("sh");
+        assert!(sh.is_absolute() && sh.ends_with("sh"), "{}", sh.display());
+        assert_eq!(path_of("no such program").as_os_str(), "no such program");
+    }
 
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

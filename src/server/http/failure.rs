@@ -113,7 +113,9 @@ impl Failure {
     /// Returns the reason as one text.
     pub fn message(&self) -> String {
         match self {
-            Self::Refused(_, text) | Self::Stale(text, _) | Self::Later(text) | Self::Internal(text) => text.clone(),
+            Self::Refused(_, text) | Self::Stale(text, _) | Self::Later(text) | Self::Internal(text) => {
+                text.clone()
+            }
             Self::Launch(detail) => detail["message"].as_str().unwrap_or_default().to_owned(),
             Self::Schema(problems) => {
                 let texts = problems.iter().map(|problem| {

@@ -101,9 +101,13 @@ impl<W: FrameFormat> Listener<W> {
         match Past::read(&self.app, &self.id, query).await {
             Ok(past) => Some(past),
             Err(Failure::Later(_)) => self.close_slow().await,
-            Err(Failure::Refused(..) | Failure::Stale(..) | Failure::Schema(_) | Failure::Launch(_) | Failure::Internal(_)) => {
-                None
-            }
+            Err(
+                Failure::Refused(..)
+                | Failure::Stale(..)
+                | Failure::Schema(_)
+                | Failure::Launch(_)
+                | Failure::Internal(_),
+            ) => None,
         }
     }
 
@@ -199,9 +203,7 @@ async fn receive(
         | Failure::Stale(..)
         | Failure::Later(_)
         | Failure::Launch(_)
-        | Failure::Internal(_) => {
-            ("ValueError", failure.message())
-        }
+        | Failure::Internal(_) => ("ValueError", failure.message()),
         Failure::Schema(_) => ("ValidationError", failure.message()),
     };
     if value.get("role").is_none() {

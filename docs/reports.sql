@@ -473,12 +473,12 @@ ORDER BY first_at, d.conversation_id;
 --   actions              events; tool calls
 --   user_messages        events
 CREATE TEMP VIEW report_activity AS
-SELECT substr(timestamp, 1, 10) AS day, count(DISTINCT conversation_id) AS conversations, count(*) AS events,
+SELECT coalesce(substr(timestamp, 1, 10), 'unknown') AS day, count(DISTINCT conversation_id) AS conversations, count(*) AS events,
        count(*) FILTER (WHERE kind IN ('ActionEvent', 'action') OR kind GLOB 'action:*' AND source = 'agent'
            AND kind NOT IN ('action:message', 'action:system', 'action:condensation', 'action:condensation_request')) AS actions,
        count(*) FILTER (WHERE kind IN ('MessageEvent', 'message', 'user_message', 'action:message')
            AND source = 'user') AS user_messages
 FROM events
-WHERE timestamp IS NOT NULL
+WHERE true
 GROUP BY day
 ORDER BY day;

@@ -467,7 +467,7 @@ pub const REPORTS: &[Report] = &[
     Report {
         name: "activity",
         question: "How much happened each day?",
-        note: "",
+        note: "The day is unknown for records of other programs that say no time. They are left out once since or until is given.",
         parameters: &[CONVERSATION, SINCE, UNTIL],
         columns: &[
             column("day", "date", ""),

@@ -71,6 +71,7 @@ pub(super) const ASSETS: &[Asset] = &[
     file("views/compare/index.js", include_bytes!("app/views/compare/index.js")),
     file("views/compare/marks.js", include_bytes!("app/views/compare/marks.js")),
     file("views/conversation/actions.js", include_bytes!("app/views/conversation/actions.js")),
+    file("views/conversation/blank.js", include_bytes!("app/views/conversation/blank.js")),
     file("views/conversation/branches.js", include_bytes!("app/views/conversation/branches.js")),
     file("views/conversation/composer.js", include_bytes!("app/views/conversation/composer.js")),
     file("views/conversation/consent.js", include_bytes!("app/views/conversation/consent.js")),

@@ -353,17 +353,14 @@ fn the_numbers_of_every_format_are_those_of_its_events() {
     // tools: calls are the sum of their outcomes.
     assert_eq!(total("tools", &[1]), number("SELECT count(*) FROM tool_calls"));
     assert_eq!(total("tools", &[3, 4, 5, 6]), number("SELECT count(*) FROM tool_calls"));
-    // activity: every event with a time, every call with a time, every message of a user.
-    assert_eq!(total("activity", &[2]), number("SELECT count(*) FROM events WHERE timestamp IS NOT NULL"));
-    assert_eq!(
-        total("activity", &[3]),
-        number("SELECT count(*) FROM tool_calls WHERE started_at IS NOT NULL")
-    );
+    // activity: every event, every call, every message of a user, with those of unknown time.
+    assert!(number("SELECT count(*) FROM events WHERE timestamp IS NULL") > 0);
+    assert_eq!(total("activity", &[2]), number("SELECT count(*) FROM events"));
+    assert_eq!(total("activity", &[3]), number("SELECT count(*) FROM tool_calls"));
     assert_eq!(
         total("activity", &[4]),
         number(
-            "SELECT count(*) FROM transcript WHERE role = 'user' AND timestamp IS NOT NULL
-             AND kind NOT IN ('action:run', 'action:recall')"
+            "SELECT count(*) FROM transcript WHERE role = 'user' AND kind NOT IN ('action:run', 'action:recall')"
         )
     );
     for row in program.json(&["list", "--limit", "1000"])["conversations"].as_array().unwrap() {

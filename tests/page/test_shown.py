@@ -1,5 +1,7 @@
 """What is shown is complete and true: on narrow screens, for old logs and logs of other programs, in charts."""
 
+import json
+
 from playwright.sync_api import expect
 
 from stage import ROOT
@@ -66,6 +68,27 @@ def test_a_log_of_claude_code_has_no_empty_card_and_no_new_beginning_after_notic
         empty = page.locator(".pane .card").evaluate_all(
             "(all) => all.filter((one) => one.textContent.trim() === one.querySelector('header').textContent.trim()).map((one) => one.ariaLabel)")
         assert empty == []
+
+
+def test_a_reply_without_text_is_a_notice_and_events_without_a_time_are_counted(annals, visit, tmp_path):
+    def record(number, content, **more):
+        kind = "user" if number == 0 else "assistant"
+        message = {"role": kind, "content": content, "id": f"msg_{number}", "model": "claude-opus-4-6"}
+        return {"type": kind, "uuid": f"u{number}", "parentUuid": f"u{number - 1}" if number else None, "sessionId": "blank",
+                "timestamp": f"2026-02-11T16:16:2{number}.000Z", "cwd": "/w", "message": message, **more}
+    blank = [{"type": "text", "text": "\n\n"}]
+    records = [record(0, "Look."), record(1, blank), record(2, [{"type": "text", "text": "I look."}]),
+               {"type": "file-history-snapshot", "messageId": "u0", "snapshot": {}}]
+    path = tmp_path / "blank.jsonl"
+    path.write_text("\n".join(json.dumps(one) for one in records))
+    annals.run("import", str(path))
+    page = visit(annals).open("/c/blank")
+    expect(page.locator(".pane .card")).to_have_count(2)
+    expect(page.get_by_text("a reply without text")).to_be_visible()
+    expect(page.get_by_text("No text.")).to_have_count(0)
+    page = visit(annals).open("/numbers")
+    expect(page.locator("dl.totals div", has_text="Events").get_by_text("4", exact=True)).to_be_visible()
+    expect(page.get_by_text("4 events in all; 1 at unknown times")).to_be_visible()
 
 
 def test_neighbouring_charts_have_one_axis_with_years(annals, visit):

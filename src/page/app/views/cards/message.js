@@ -2,23 +2,15 @@
 import { html } from '../../lib/ui.js';
 import { shown } from '../../ui/text.js';
 import { Card, Badge, Fold } from './card.js';
+import { isBlank, reasoningOf } from '../conversation/blank.js';
 import { Pictures, list, texts } from './content.js';
 import { Cut } from './cut.js';
 import { Prose } from './prose.js';
 
 const LABELS = { user: 'User', assistant: 'Agent', system: 'System', tool: 'Tool' };
 
-/** Returns the model's reasoning before the message. */
-function reasoningOf(event, message) {
-  const reasoning = message?.reasoning_content ?? event.reasoning_content;
-  const blocks = list(message?.thinking_blocks ?? event.thinking_blocks).map((block) => block?.thinking).filter(Boolean);
-  return reasoning || blocks.join('\n\n');
-}
-
-const hasPictures = (message) => list(message.content).some((part) => part?.type === 'image' || part?.image_urls);
-
-export function Reasoning({ event, message }) {
-  const text = reasoningOf(event, message);
+export function Reasoning({ event }) {
+  const text = reasoningOf(event);
   return text && html`<${Fold} summary="Reasoning"><${Prose} text=${text} /><//>`;
 }
 
@@ -34,9 +26,9 @@ export function Message({ entry, context }) {
   ];
   return html`
     <${Card} kind=${event.source === 'user' ? 'user' : event.source === 'agent' ? 'agent' : 'other'} label=${source} entry=${entry} context=${context} badges=${badges}>
-      <${Reasoning} event=${event} message=${message} />
+      <${Reasoning} event=${event} />
       ${body.trim() && html`<${Prose} text=${body} />`}
-      ${!body.trim() && !reasoningOf(event, message) && !hasPictures(message) && html`<p class="soft">No text.</p>`}
+      ${isBlank(event) && html`<p class="soft">No text.</p>`}
       <${Cut} entry=${entry} context=${context} />
       <${Pictures} content=${message.content} pointer="/llm_message/content" entry=${entry} context=${context} />
       ${added.length > 0 && html`<${Fold} summary="Added to the message for the model"><${Prose} text=${added.join('\n\n')} /><//>`}

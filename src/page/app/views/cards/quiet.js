@@ -2,6 +2,7 @@
 import { html } from '../../lib/ui.js';
 import { count, cost, plural, words } from '../../lib/format.js';
 import { shown } from '../../ui/text.js';
+import { isBlankReply } from '../conversation/blank.js';
 import { isReport, kindOf } from '../conversation/group.js';
 import { Corner, Fold } from './card.js';
 
@@ -42,7 +43,7 @@ function brief({ event }) {
   if (kind === 'SecurityAnalysisEvent') {
     return `risk ${Object.values(event.risks ?? {}).join(', ').toLowerCase()} by ${event.analyzer}`;
   }
-  return kind;
+  return isBlankReply(event) ? 'a reply without text' : kind;
 }
 
 const Parts = ({ parts }) => html`

@@ -1,5 +1,6 @@
 // Groups the events of a page into items: answers are shown with their calls, parallel calls together, and technical
 // events in one line.
+import { isBlankReply } from './blank.js';
 import { isAnswer } from './log.js';
 
 const QUIET = new Set(['ConversationStateUpdateEvent', 'LLMCompletionLogEvent', 'SecurityAnalysisEvent', 'StreamingDeltaEvent', 'TokenEvent']);
@@ -10,7 +11,7 @@ export const ROOT = '__root__';
 /** Kinds of events beside the branch: the next event has the same parent as they have. */
 export const BESIDE = new Set(['ConversationStateUpdateEvent', 'HookExecutionEvent']);
 
-const quiet = (kind) => QUIET.has(kind) || /^(codex|claude-code|langgraph|openai-agents):/.test(kind);
+const quiet = (event) => QUIET.has(kindOf(event)) || /^(codex|claude-code|langgraph|openai-agents):/.test(kindOf(event)) || isBlankReply(event);
 
 /** Returns whether an event reports which files, plugins and servers could not be used. It has a card of its own. */
 export const isReport = (event) => event?.kind === 'ConversationStateUpdateEvent' && event.key === 'left_out';
@@ -25,7 +26,7 @@ export function group(page, before, after) {
   const shownAnswers = new Set();
   let previous = lastNode(before);
   // Only notices before an event do not make it a new beginning.
-  let isBegun = Boolean(before?.entries.some(({ event }) => !quiet(kindOf(event))));
+  let isBegun = Boolean(before?.entries.some(({ event }) => !quiet(event)));
   const push = (item, entry) => {
     const from = branchesFrom(entry, previous);
     items.push({ ...item, from: from === ROOT && !isBegun ? null : from });
@@ -44,7 +45,7 @@ export function group(page, before, after) {
       else push({ type: 'calls', sequence, response: event.llm_response_id, calls: [call] }, entry);
     } else if (isAnswer(event) && (shownAnswers.has(sequence) || (before?.has(event) && !page.has(event)))) {
       // It is shown with its call.
-    } else if (quiet(kind)) {
+    } else if (quiet(event)) {
       const last = items.at(-1);
       const joins = last?.type === 'quiet' && !isReport(event) && !isReport(last.entries[0].event);
       if (joins) last.entries.push(entry);

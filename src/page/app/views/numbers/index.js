@@ -43,7 +43,7 @@ function Total({ total, conversations, hasAll }) {
       <${Figure} label="From cache">${short(total.cached)}${share(total.cached, total.prompt)}<//>
       <${Figure} label="Tokens out">${short(total.completion)}<//>
       <${Figure} label="Model calls">${count(total.requests)}<//>
-      ${conversations > 0 && html`<${Figure} label="Conversations" title="Those that called a model">${count(conversations)}${hasAll ? '' : '+'}<//>`}
+      ${conversations > 0 && html`<${Figure} label="Conversations with model calls">${count(conversations)}${hasAll ? '' : '+'}<//>`}
       <${Figure} label="Events">${count(total.events)}<//>
       <${Figure} label="Tool calls">${count(total.calls)}<//>
       <${Figure} label="Failed calls">${count(total.errors)}${share(total.errors, total.calls)}<//>
@@ -71,7 +71,7 @@ function Days({ value, measure }) {
       all=${[`${measure === 'cost' ? bill(value.total) : show(value.total.prompt + value.total.completion)} in all`, unknown].filter(Boolean).join('; ')}
       describe=${(span) => `${bill(span)}, ${short(span.prompt_tokens)} tokens in, ${short(span.completion_tokens)} out`} />`}
     ${done.spans.length > 0 && html`<${Columns} title="Events" ...${done} measure="events" show=${short} columns=${EVENT_COLUMNS}
-      all=${`${plural(value.total.events, 'event')} in all`}
+      all=${[`${plural(value.total.events, 'event')} in all`, done.unknown && `${short(done.unknown.events)} at unknown times`].filter(Boolean).join('; ')}
       describe=${(span) => `${plural(span.events, 'event')}, ${plural(span.actions, 'tool call')}, ${plural(span.user_messages, 'user message')}`} />`}
   </div>`;
 }

@@ -22,7 +22,12 @@ fn metrics(text: &str) -> BTreeSet<String> {
         let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| word.strip_suffix(end));
         base.unwrap_or(word).to_owned()
     };
-    words.filter(|word| word.starts_with("annals_") && *word != "annals_connection").map(whole).collect()
+    // Not a name with a version, such as that of the package.
+    let is_metric = |word: &&str| {
+        word.strip_prefix("annals_")
+            .is_some_and(|name| name.starts_with(|first: char| first.is_ascii_alphabetic()))
+    };
+    words.filter(|word| is_metric(word) && *word != "annals_connection").map(whole).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

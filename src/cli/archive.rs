@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::print::{Output, bytes, plural};
 use super::select::Which;
+use super::stopped::Stopped;
 use super::{DONE, Place, REFUSED};
 use crate::error::Result;
 use crate::ids::ConversationId;
@@ -57,12 +58,14 @@ pub(super) fn run(place: &Place<'_>, command: &Archive, output: &Output) -> Resu
         ids = matching(&store, &command.which)?;
     }
     let bar = output.progress("conversations");
+    let words = Stopped::says(&bar, "each of them is archived whole; the same command archives the others");
     bar.set_length(ids.len() as u64);
     let report = store.retention().archive(&ids, command.reason.as_deref(), &mut |progress| {
         bar.set_position(progress.conversations);
         bar.set_message(bytes(progress.payload_bytes));
     })?;
     bar.finish_and_clear();
+    drop(words);
     let vacuumed = if command.vacuum { Some(store.maintenance().vacuum()?) } else { None };
     if output.json {
         output.value(&json!({

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::print::{Output, bytes, count, one_line, plural, row, table};
+use super::stopped::Stopped;
 use super::{DONE, FAILED, Place, REFUSED, select};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
@@ -228,6 +229,7 @@ impl<'a> Outcome<'a> {
     ) -> Result<()> {
         let mut copier = Copier::new(source, target, self.how.options());
         let bar = output.progress("conversations");
+        let words = Stopped::says(&bar, "each of them is whole; the same command carries the others");
         let reports = copier.copy(ids, &mut |progress| {
             bar.set_length(progress.conversations as u64);
             bar.set_position(progress.conversation as u64);
@@ -238,6 +240,7 @@ impl<'a> Outcome<'a> {
             self.reports.push((source.path(), report, moved));
         }
         bar.finish_and_clear();
+        drop(words);
         Ok(())
     }
 

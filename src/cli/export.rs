@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::print::{Output, bytes, count, one_line, plural, row, table, tell};
 use super::select::About;
+use super::stopped::Stopped;
 use super::{DONE, FAILED, Place, REFUSED};
 use crate::error::{Error, Result, SetupError};
 use crate::ids::ConversationId;
@@ -131,6 +132,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let selection = command.selection(&store, &exporter)?;
     let started = Instant::now();
     let bar = output.progress("conversations");
+    let words = Stopped::says(&bar, "each of them is whole; the same command writes the others");
     bar.set_length(selection.conversations.len() as u64);
     let outcome = exporter.export_each(&selection, &command.to, &mut |progress| {
         bar.set_position(progress.conversations);
@@ -139,6 +141,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         }
     })?;
     bar.finish_and_clear();
+    drop(words);
     let ExportOutcome { reports, failed, damage } = &outcome;
     if output.json {
         let mut conversations: Vec<Value> = reports.iter().map(value).collect();

@@ -77,6 +77,7 @@ mod show;
 mod signals;
 mod state;
 mod stats;
+mod stopped;
 #[cfg(all(feature = "server", target_os = "linux"))]
 mod sweep;
 mod tail;

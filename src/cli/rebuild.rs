@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::print::{Output, count, harmless, plural};
+use super::stopped::Stopped;
 use super::{DONE, Place};
 use crate::error::Result;
 
@@ -23,11 +24,13 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let started = Instant::now();
     let receipts = store.maintenance().repairs(None)?.len();
     let bar = output.progress("events");
+    let words = Stopped::says(&bar, "the next command that reads makes the rest again");
     store.maintenance().rebuild(&names, &mut |progress| {
         bar.set_length(progress.last_position.0);
         bar.set_position(progress.position.0);
     })?;
     bar.finish_and_clear();
+    drop(words);
     let rebuilt: Vec<_> = store
         .maintenance()
         .projections()?

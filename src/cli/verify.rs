@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::print::{Output, bytes, count, harmless, plural, time};
+use super::stopped::Stopped;
 use super::{DONE, FAILED, Place, proof};
 use crate::audit::json;
 use crate::audit::proof::{SignedHead, compare, redacted_since};
@@ -97,6 +98,7 @@ fn verify(
         None => store.last_position().map(|head| head.0),
     };
     let bar = output.progress("events");
+    let words = Stopped::says(&bar, "the rest was not checked, and nothing was changed");
     bar.set_length(total.unwrap_or(0));
     let mut checking = |progress: VerifyProgress| {
         bar.set_position(progress.events);
@@ -115,6 +117,7 @@ fn verify(
         only => store.audit().verify(only, &mut checking),
     };
     bar.finish_and_clear();
+    drop(words);
     seen
 }
 

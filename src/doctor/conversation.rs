@@ -339,14 +339,16 @@ fn examine_sequences(chart: &mut Chart<'_>) {
 }
 
 fn examine_payloads(chart: &mut Chart<'_>) {
-    let describe = |kind: &str, odd: &Odd| {
-        let kind = if kind.is_empty() { "no kind" } else { kind };
-        match (odd.count, odd.why.as_str()) {
-            (1, "") => format!("it is of the kind {kind}"),
-            (count, "") => format!("it and {} more are of the kind {kind}", count - 1),
-            (1, why) => format!("{kind}: {why}"),
-            (count, why) => format!("{kind}: {why}; and {} more of that kind cannot be read", count - 1),
+    let describe = |kind: &str, odd: &Odd| match (odd.count, odd.why.as_str()) {
+        (1, "") if kind.is_empty() => "it has no kind".to_owned(),
+        (count, "") if kind.is_empty() => format!("it and {} more have no kind", count - 1),
+        (1, "") => format!("it is of the kind {kind}"),
+        (count, "") => format!("it and {} more are of the kind {kind}", count - 1),
+        (1, why) => format!("{}: {why}", if kind.is_empty() { "no kind" } else { kind }),
+        (count, why) if kind.is_empty() => {
+            format!("no kind: {why}; and {} more without one cannot be read", count - 1)
         }
+        (count, why) => format!("{kind}: {why}; and {} more of that kind cannot be read", count - 1),
     };
     let both = [
         (Trouble::Unreadable, &chart.skeleton.unreadable),

@@ -26,7 +26,7 @@ impl Program {
         program
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
         command.current_dir(self.folder.path()).env_remove("ANNALS_DB").args(arguments);
         command

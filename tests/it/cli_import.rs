@@ -294,3 +294,39 @@ fn a_session_of_another_program_is_followed_from_its_first_whole_line() {
     let out = fs::read_to_string(program.folder.path().join("out/rollout-2026.jsonl")).unwrap();
     assert_eq!(out, meta + &said);
 }
+
+/// The import waits for another program, so that it is still there when the signal comes.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_import_that_is_stopped_says_so_and_the_same_command_ends_it() {
+    use std::os::unix::process::ExitStatusExt as _;
+    const TERM: i32 = 15;
+    let program = Program::new();
+    fs::create_dir(program.folder.path().join("in")).unwrap();
+    put(&program, "one.jsonl", &event("a"));
+    program.succeed(&["import", "in"]);
+    put(&program, "two.jsonl", &event("b"));
+
+    let other = rusqlite::Connection::open(program.folder.path().join("annals.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut command = program.command(&["import", "in"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let catches_term = || {
+        let status = fs::read_to_string(&status).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (TERM - 1)) != 0
+    };
+    while !catches_term() {
+        std::thread::yield_now();
+    }
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.signal(), Some(TERM), "{said}");
+    assert!(said.contains("what was imported is whole; the same command imports the rest"), "{said}");
+    other.execute_batch("ROLLBACK").unwrap();
+    let done = program.json(&["import", "in"]);
+    assert_eq!(counts(&done).iter().map(|one| one.3).sum::<u64>(), 1, "{done}");
+}

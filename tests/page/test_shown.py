@@ -91,6 +91,26 @@ def test_a_reply_without_text_is_a_notice_and_events_without_a_time_are_counted(
     expect(page.get_by_text("4 events in all; 1 at unknown times")).to_be_visible()
 
 
+def test_what_other_writers_of_openhands_logs_name_otherwise_is_shown(annals, visit):
+    def called(number, observation):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "terminal", "arguments": "{}"}}
+        common = {"tool_name": "terminal", "tool_call_id": f"c{number}", "timestamp": f"2025-12-14T01:04:0{number}.000Z"}
+        return [{"id": f"a{number}", "kind": "ActionEvent", "source": "agent", "thought": [], "llm_response_id": f"r{number}",
+                 "action": {"command": f"run {number}"}, "tool_call": call, **common},
+                {"id": f"o{number}", "kind": "ObservationEvent", "source": "environment", "action_id": f"a{number}",
+                 "observation": observation, **common}]
+    annals.append("other", [
+        {"id": "s1", "kind": "ConversationStateUpdateEvent", "source": "agent", "agent_status": "RUNNING", "timestamp": "2025-12-14T01:03:58Z"},
+        *called(1, {"command": "run 1", "stdout": "printed here", "stderr": "and there", "exit_code": 0}),
+        *called(2, {"rows": [17, 18]}),
+        *called(3, {"kind": "TerminalObservation", "content": [], "exit_code": 0}),
+        *called(4, {"stdout": "", "stderr": "", "exit_code": 0})])
+    page = visit(annals).open("/c/other")
+    for text in ("now running", "printed here", "and there", '"rows"'):
+        expect(page.locator(".pane").get_by_text(text).first).to_be_visible()
+    expect(page.get_by_text("No output.")).to_have_count(1)
+
+
 def test_neighbouring_charts_have_one_axis_with_years(annals, visit):
     def message(number, when):
         return {"id": f"m{number}", "kind": "MessageEvent", "source": "user", "timestamp": when,

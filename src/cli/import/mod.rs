@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::print::{Output, count, plural};
+use super::stopped::Stopped;
 use super::{DONE, Place, REFUSED};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
@@ -120,6 +121,14 @@ fn import(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Ou
     let mut importer = Importer::new(&store, options);
     let started = Instant::now();
     let bar = output.progress("conversations");
+    let words = Stopped::says(
+        &bar,
+        if command.dry_run {
+            "nothing was written"
+        } else {
+            "what was imported is whole; the same command imports the rest"
+        },
+    );
     let mut reports = Vec::new();
     for discovery in &found {
         reports.extend(importer.import_found(discovery, &|_| true, &mut |progress| {
@@ -130,6 +139,7 @@ fn import(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Ou
         })?);
     }
     bar.finish_and_clear();
+    drop(words);
     if command.dry_run {
         report::show_plan(place, &reports, &skipped, output)?;
         return Ok(report::code(&reports, &skipped));

@@ -36,6 +36,8 @@ function brief({ event }) {
       // The SDK writes 0 where it has no price.
       return `costs so far ${cost(sum === 0 && tokens ? null : sum)}`;
     }
+    // The first versions name the changed field by a member of its own.
+    if (event.key == null) return event.agent_status ? `now ${words(event.agent_status).toLowerCase()}` : 'the state changed';
     const text = value(event.value) ?? '';
     return typeof event.value === 'object' && event.value ? `${words(event.key)} changed` : `${words(event.key)} = ${text.slice(0, 60)}`;
   }

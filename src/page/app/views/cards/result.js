@@ -16,6 +16,24 @@ function Edit({ observation, answer, context }) {
   return html`<${Diff} before=${observation.old_content ?? ''} after=${observation.new_content ?? ''} label=${`Changes of ${observation.path}`} />`;
 }
 
+/**
+ * Returns the texts of an observation, each with its JSON pointer. Other programs write `stdout` and `stderr`; what has no
+ * text that is known is shown as it is.
+ */
+function outputs(observation) {
+  const { content } = observation;
+  if (Array.isArray(content)) {
+    return content.map((part, index) => ({ text: texts([part])[0], pointer: `/observation/content/${index}/text` })).filter(({ text }) => text !== undefined);
+  }
+  const named = ['output', 'content', 'error', 'stdout', 'stderr'].filter((name) => observation[name] != null);
+  const [first] = named;
+  // Of the first three, one has all of it.
+  const shownNames = ['output', 'content', 'error'].includes(first) ? [first] : named.filter((name) => observation[name] !== '');
+  if (shownNames.length > 0) return shownNames.map((name) => ({ text: observation[name], pointer: `/observation/${name}` }));
+  const isEmpty = named.length > 0 || Object.keys(observation).every((name) => name === 'kind');
+  return [{ text: isEmpty ? '' : observation, pointer: '/observation' }];
+}
+
 export function Result({ action, answer, context }) {
   const { event } = answer;
   if (event.kind === 'UserRejectObservation') {
@@ -28,14 +46,10 @@ export function Result({ action, answer, context }) {
   const observation = event.observation ?? {};
   if (REDUNDANT.has(observation.kind) && !observation.is_error) return null;
   if (observation.task_list && !observation.is_error) return action?.task_list ? null : html`<${Tasks} list=${observation.task_list} />`;
-  const content = Array.isArray(observation.content) ? observation.content : observation.output ?? observation.content;
   const isEdit = observation.new_content != null && !observation.is_error && observation.command !== 'view';
-  const outputTexts = Array.isArray(content) ? texts(content) : [String(content ?? observation.error ?? '')];
-  const pointer = Array.isArray(content) ? '/observation/content' : null;
   const printed = html`
-    ${outputTexts.map((text, index) => html`<${Output} key=${index} text=${text} entry=${answer} context=${context}
-      pointer=${pointer ? `${pointer}/${content.findIndex((part) => part?.text === text)}/text` : '/observation/output'} />`)}
-    ${pointer && html`<${Pictures} content=${content} pointer=${pointer} entry=${answer} context=${context} />`}`;
+    ${outputs(observation).map(({ text, pointer }) => html`<${Output} key=${pointer} text=${text} entry=${answer} context=${context} pointer=${pointer} />`)}
+    ${Array.isArray(observation.content) && html`<${Pictures} content=${observation.content} pointer="/observation/content" entry=${answer} context=${context} />`}`;
   if (isEdit) {
     return html`<${Edit} observation=${observation} answer=${answer} context=${context} />
       <${Fold} summary="What the agent received">${printed}<//>`;

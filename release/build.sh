@@ -4,9 +4,10 @@
 #     release/build.sh OUT                     # all of it, into the folder OUT
 #     release/build.sh OUT archive deb         # only these: archive, deb, image, crate, wheel
 #
-# ANNALS names a built program to take instead of building one; RELEASE_LEVEL (9) is how hard it is compressed, from 1 to 9. The same commit gives the same archive, package and image:
-# their files have the commit's time and no names of this machine. Needs: strip, tar, gzip, dpkg-deb for the package;
-# busybox and bash without shared libraries for the image (Debian: busybox-static, bash-static); maturin for the wheel.
+# ANNALS names a built program to take instead of building one; RELEASE_LEVEL (9) is how hard it is compressed, 1 to 9.
+# The same commit gives the same archive, package and image: their files have the commit's time and no names of this
+# machine. Needs: strip, objdump, tar, gzip; dpkg-deb for the package; busybox and bash without shared libraries for the
+# image (Debian: busybox-static, bash-static), and git; maturin for the wheel.
 set -euo pipefail
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 shift

@@ -4,11 +4,11 @@
 #     release/image.sh target/release/annals OUT.oci.tar
 #     podman load < OUT.oci.tar           # or: skopeo copy oci-archive:OUT.oci.tar ...
 #
-# In it: the program and git with the libraries that they name, certificates, and a shell with the usual commands for agents (bash and
-# busybox, without shared libraries; Debian: bash-static, busybox-static). The user is 65532, the data are in /data, and nothing
-# else needs to be written. SOURCE_DATE_EPOCH sets the time of all files.
+# In it: the program and git with the libraries that they name, certificates, and a shell with the usual commands for
+# agents (bash and busybox, without shared libraries; Debian: bash-static, busybox-static). The user is 65532, the data are
+# in /data, and nothing else needs to be written. SOURCE_DATE_EPOCH sets the time of all files.
 set -euo pipefail
-program=$1 out=$(realpath -m "$2")
+here=$(dirname "${BASH_SOURCE[0]}") program=$1 out=$(realpath -m "$2")
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0} TZ=UTC LC_ALL=C
 umask 022
 stage=$(mktemp -d)
@@ -19,17 +19,18 @@ install -d "$root"/{bin,data,dev,etc/ssl/certs,proc,tmp,usr/bin,usr/share/doc/an
 install -m 755 "$program" "$root/usr/bin/annals"
 # Git shows agents and clients what changed. What is fetched over the network needs more of it than this.
 install -m 755 "$(realpath "$(command -v git)")" "$root/usr/bin/git"
-# The loader and the libraries, at the paths at which they are looked for.
-ldd "$root/usr/bin/annals" "$root/usr/bin/git" | sed -n 's/^[^/]*\(\/[^ ]*\) .*/\1/p' | grep -v "^$root" | sort -u |
-    while read -r library; do install -D -m 755 "$(realpath "$library")" "$root$library"; done
 install -m 755 "$(command -v busybox)" "$root/bin/busybox"
 install -m 755 "$(command -v bash-static)" "$root/bin/bash"
+# The loader and the libraries, at the paths at which they are looked for.
+{ ldd "$root"/usr/bin/{annals,git} "$root/bin/busybox" 2>/dev/null || true; } |
+    sed -n 's/^[^/]*\(\/[^ ]*\) .*/\1/p' | grep -v "^$root" | sort -u |
+    while read -r library; do install -D -m 755 "$(realpath "$library")" "$root$library"; done
 "$root/bin/busybox" --list | while read -r name; do
     case $name in bash | busybox) ;; *) ln -s busybox "$root/bin/$name" ;; esac
 done
 ln -s /bin/env "$root/usr/bin/env"
 install -m 644 /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
-install -m 644 "$(dirname "${BASH_SOURCE[0]}")/../LICENSE-MIT" "$(dirname "${BASH_SOURCE[0]}")/../LICENSE-APACHE" "$root/usr/share/doc/annals"
+install -m 644 "$here"/../LICENSE-{MIT,APACHE} "$root/usr/share/doc/annals"
 printf 'root:x:0:0:root:/:/bin/sh\nannals:x:65532:65532:Annals:/data:/bin/bash\n' >"$root/etc/passwd"
 printf 'root:x:0:\nannals:x:65532:\n' >"$root/etc/group"
 printf 'hosts: files dns\n' >"$root/etc/nsswitch.conf"

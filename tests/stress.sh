@@ -6,10 +6,11 @@
 #     tests/stress.sh 5 all proof::   # only tests with this in their name
 #
 # The committed state is cloned into a folder among the temporary files (or into ANNALS_STRESS_DIR) and built there. The
-# first clone of an ANNALS_STRESS_OPT=0 starts with a copy of the files that are already built here. The clone is kept for the next time. Four empty
-# loops keep the machine busy. The suite is built with `opt-level = 1` and with the checks of a development build: it takes
-# half the time, and other races show than in `cargo test`. ANNALS_STRESS_OPT=0 builds it as `cargo test` does. Each run has its own HOME and TMPDIR, and must leave nothing in TMPDIR or in the clone.
-# Each run prints one line. The exit code is 1 if any run failed. Without root only the calling user runs the suite.
+# clone is kept for the next time. The suite is built with `opt-level = 1` and the checks of a development build: it takes
+# half the processor time, and other races show than in `cargo test`. ANNALS_STRESS_OPT=0 builds it as `cargo test` does;
+# the first clone then starts with a copy of the files that are already built here. Four empty loops keep the machine busy.
+# Each run has its own HOME and TMPDIR, and must leave nothing in TMPDIR or in the clone. Each run prints one line. The
+# exit code is 1 if any run failed. Without root only the calling user runs the suite.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 rounds=${1:-20} who=${2:-all} filter=${3:-}

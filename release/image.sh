@@ -15,7 +15,7 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 root=$stage/root layout=$stage/layout
 
-install -d "$root"/{bin,data,dev,etc/ssl/certs,proc,tmp,usr/bin,usr/share/doc/annals}
+install -d "$root"/{bin,data/workspace,dev,etc/ssl/certs,proc,tmp,usr/bin,usr/share/doc/annals}
 install -m 755 "$program" "$root/usr/bin/annals"
 # Git shows agents and clients what changed. What is fetched over the network needs more of it than this.
 install -m 755 "$(realpath "$(command -v git)")" "$root/usr/bin/git"

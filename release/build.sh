@@ -9,6 +9,15 @@
 # machine. Needs: strip, objdump, tar, gzip; dpkg-deb for the package; busybox and bash without shared libraries for the
 # image (Debian: busybox-static, bash-static), and git; maturin for the wheel.
 set -euo pipefail
+if [ $# = 0 ]; then
+    echo "usage: release/build.sh OUT [archive|deb|image|crate|wheel]..." >&2 && exit 2
+fi
+for part in "${@:2}"; do
+    case $part in
+    archive | deb | image | crate | wheel) ;;
+    *) echo "release/build.sh: no part \"$part\"; there are archive, deb, image, crate, wheel" >&2 && exit 2 ;;
+    esac
+done
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -111,10 +120,7 @@ wheel() {
 }
 
 for part in "${parts[@]}"; do
-    case $part in
-    archive | deb | image | crate | wheel) "$part" ;;
-    *) echo "release/build.sh: no part \"$part\"; there are archive, deb, image, crate, wheel" >&2 && exit 2 ;;
-    esac
+    "$part"
 done
 (cd "$out" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\0' | sort -z | xargs -0 sha256sum >SHA256SUMS)
 cat "$out/SHA256SUMS"

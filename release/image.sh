@@ -8,6 +8,9 @@
 # agents (bash and busybox, without shared libraries; Debian: bash-static, busybox-static). The user is 65532, the data are
 # in /data, and nothing else needs to be written. SOURCE_DATE_EPOCH sets the time of all files.
 set -euo pipefail
+if [ $# != 2 ]; then
+    echo "usage: release/image.sh PROGRAM OUT.oci.tar" >&2 && exit 2
+fi
 here=$(dirname "${BASH_SOURCE[0]}") program=$1 out=$(realpath -m "$2")
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0} TZ=UTC LC_ALL=C
 umask 022

@@ -117,7 +117,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     Ok(DONE)
 }
 
-/// Returns why a value may have found nothing: a pattern that only a whole text fits, or wildcards that are none.
+/// Returns why a value may have found nothing: a pattern without wildcards, or wildcards in a plain text.
 fn why_none(report: &Report, name: &str, value: &str) -> Option<String> {
     let parameter = report.parameters.iter().find(|parameter| parameter.name == name)?;
     match parameter.kind {

@@ -7,10 +7,12 @@ pub(super) struct Stopped;
 
 #[cfg(unix)]
 mod words {
-    use std::sync::{Mutex, OnceLock, PoisonError};
+    use std::sync::atomic::AtomicBool;
+    use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
     use indicatif::ProgressBar;
     use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::flag;
     use signal_hook::iterator::Signals;
     use signal_hook::low_level::emulate_default_handler;
 
@@ -21,11 +23,17 @@ mod words {
         *WORDS.lock().unwrap_or_else(PoisonError::into_inner) = words;
     }
 
-    /// Catches the signals from here on, once. They end the program as they would otherwise. If they cannot be caught,
-    /// that happens without a word.
+    /// Catches the signals from here on, once. The first one ends the program after the words. The second one ends it at
+    /// once: the words may wait for a terminal that takes nothing.
     pub(super) fn catch() {
         static CAUGHT: OnceLock<()> = OnceLock::new();
         CAUGHT.get_or_init(|| {
+            let is_second = Arc::new(AtomicBool::new(false));
+            for signal in [SIGINT, SIGTERM] {
+                // In this order: the first signal finds the flag unset. Without them the first one alone counts.
+                let _at_once = flag::register_conditional_default(signal, Arc::clone(&is_second));
+                let _then_set = flag::register(signal, Arc::clone(&is_second));
+            }
             let Ok(mut caught) = Signals::new([SIGINT, SIGTERM]) else { return };
             let _not_caught = std::thread::Builder::new().name("annals-stopped".into()).spawn(move || {
                 for signal in &mut caught {

@@ -123,12 +123,15 @@ pub fn tuned(current: Option<OsString>) -> Option<OsString> {
     }
 }
 
-/// Returns the path of a program on this process's search path; the name itself if it is not there.
+/// Returns the path of a program on this process's search path; the name itself if it is not there, or is a path.
 ///
 /// A program with a changed environment that is named by its name alone is started by a fork. A fork copies the table of
 /// all pages, and each page that a large process writes afterwards is a fault. With a path the system does not fork.
 #[must_use]
 pub fn path_of(name: &str) -> PathBuf {
+    if name.contains(std::path::is_separator) {
+        return name.into();
+    }
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let mut paths =
         std::env::split_paths(&folders).filter(|folder| folder.is_absolute()).map(|folder| folder.join(name));
@@ -186,7 +189,9 @@ mod tests {
     fn a_program_on_the_search_path_has_a_path() {
         let sh = path_of("sh");
         assert!(sh.is_absolute() && sh.ends_with("sh"), "{}", sh.display());
-        assert_eq!(path_of("no such program").as_os_str(), "no such program");
+        for name in ["no such program", "./sh", "bin/sh", "/bin/sh"] {
+            assert_eq!(path_of(name).as_os_str(), name);
+        }
     }
 
     #[test]

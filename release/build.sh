@@ -1,28 +1,30 @@
 #!/usr/bin/env bash
-# Makes what is given away: an archive, a Debian package, a container image, the crate, the wheel, and their checksums.
+# Makes what is given away: an archive, a Debian package, a container image, the crate, the wheel, the list of what is in
+# the program (a software bill of materials), the documentation as a book, and their checksums.
 #
 #     release/build.sh OUT                     # all of it, into the folder OUT
-#     release/build.sh OUT archive deb         # only these: archive, deb, image, crate, wheel
+#     release/build.sh OUT archive deb         # only these: archive, deb, image, crate, wheel, sbom, book
 #
 # ANNALS names a built program to take instead of building one; RELEASE_LEVEL (9) is how hard it is compressed, 1 to 9.
 # The same commit gives the same archive, package and image: their files have the commit's time and no names of this
 # machine. Needs: strip, objdump, tar, gzip; dpkg-deb for the package; busybox and bash without shared libraries for the
-# image (Debian: busybox-static, bash-static), and git; maturin for the wheel.
+# image (Debian: busybox-static, bash-static), and git; maturin for the wheel; cargo-cyclonedx 0.5 for the bill of
+# materials; mdbook 0.5 and python3 for the book.
 set -euo pipefail
 if [ $# = 0 ]; then
-    echo "usage: release/build.sh OUT [archive|deb|image|crate|wheel]..." >&2 && exit 2
+    echo "usage: release/build.sh OUT [archive|deb|image|crate|wheel|sbom|book]..." >&2 && exit 2
 fi
 for part in "${@:2}"; do
     case $part in
-    archive | deb | image | crate | wheel) ;;
-    *) echo "release/build.sh: no part \"$part\"; there are archive, deb, image, crate, wheel" >&2 && exit 2 ;;
+    archive | deb | image | crate | wheel | sbom | book) ;;
+    *) echo "release/build.sh: no part \"$part\"; there are archive, deb, image, crate, wheel, sbom, book" >&2 && exit 2 ;;
     esac
 done
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 parts=("$@")
-[ $# -gt 0 ] || parts=(archive deb image crate wheel)
+[ $# -gt 0 ] || parts=(archive deb image crate wheel sbom book)
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 architecture=$(uname -m)
 level=${RELEASE_LEVEL:-9}
@@ -39,16 +41,19 @@ pack() {
         --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime --format=posix "$@"
 }
 
+# Only some parts have the program in them.
 program=${ANNALS:-}
-if [ -z "$program" ]; then
+if [ -z "$program" ] && [[ " ${parts[*]} " =~ \ (archive|deb|image|wheel)\  ]]; then
     # Paths of this machine stay out of the program.
     RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=annals --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" \
         cargo build --locked --release --bin annals
     program=${CARGO_TARGET_DIR:-target}/release/annals
 fi
-strip --strip-all -o "$stage/annals" "$program"
-chmod 755 "$stage/annals"
 annals=$stage/annals
+if [ -n "$program" ]; then
+    strip --strip-all -o "$annals" "$program"
+    chmod 755 "$annals"
+fi
 
 # What belongs beside the program: manual pages, completions, the licences, the files for operators.
 beside() {
@@ -117,6 +122,20 @@ crate() {
 wheel() {
     ANNALS=$annals python/build.sh
     cp target/wheel/annals-*.whl "$out"
+}
+
+# CycloneDX, with the default features. It is made from a copy, because the tool writes into the folder that it describes.
+sbom() {
+    mkdir "$stage/sbom"
+    git ls-files -z Cargo.toml Cargo.lock src examples benches tests | tar --create --null --files-from=- |
+        tar --extract --directory "$stage/sbom"
+    (cd "$stage/sbom" && cargo cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --override-filename sbom)
+    sed "s,path+file://$stage/sbom,path+file:///annals,g" "$stage/sbom/sbom.json" >"$out/annals-$version.cdx.json"
+}
+
+book() {
+    release/book.sh "$stage/annals-$version-book" >/dev/null
+    pack "$stage" "annals-$version-book" | gzip "-${level}n" >"$out/annals-$version-book.tar.gz"
 }
 
 for part in "${parts[@]}"; do

@@ -159,3 +159,21 @@ fn every_page_and_heading_that_is_cited_exists() {
     assert!(wrong.is_empty(), "these are cited and do not exist:\n{}", wrong.join("\n"));
     assert!(count > 200, "{count} pages are cited");
 }
+
+#[test]
+fn every_page_is_in_the_book() {
+    let summary = root().join("docs/SUMMARY.md");
+    let text = fs::read_to_string(&summary).unwrap();
+    let listed: Vec<PathBuf> = text
+        .lines()
+        .flat_map(|line| without_links(line).1)
+        .map(|target| summary.parent().unwrap().join(target).canonicalize().unwrap())
+        .collect();
+    let pages = files_of("docs", &["md"]).into_iter().map(|page| page.canonicalize().unwrap());
+    let missing: Vec<String> = pages
+        .filter(|page| page.file_name() != summary.file_name() && !listed.contains(page))
+        .map(|page| name(&page))
+        .collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md does not list {missing:?}");
+    assert!(listed.len() > 50, "{} pages", listed.len());
+}

@@ -1,5 +1,6 @@
 //! HTTP requests to a provider. They are bounded in time and size, and end when the caller drops them.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +61,16 @@ pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
     Ok(config.with_no_client_auth())
 }
 
+/// Returns whether the machine trusts any certificate.
+#[cfg(feature = "cli")]
+pub(crate) fn trusts_certificates() -> bool {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(BuilderVerifierExt::with_platform_verifier)
+        .is_ok()
+}
+
 /// Returns the builder of a client, with what all clients have in common.
 fn builder(tls: rustls::ClientConfig) -> reqwest::ClientBuilder {
     reqwest::Client::builder()
@@ -84,9 +95,19 @@ impl Transport {
     /// # Errors
     /// [`LlmError::ServiceUnavailable`] if TLS cannot be set up.
     pub fn new() -> Result<Self, LlmError> {
+        Self::to(None)
+    }
+
+    /// Makes a transport whose requests go to this socket of the file system, if there is one, whatever their host is.
+    pub(crate) fn to(socket: Option<&Path>) -> Result<Self, LlmError> {
         let failed = |error: &dyn std::fmt::Display| LlmError::ServiceUnavailable(format!("no TLS: {error}"));
         let config = tls().map_err(|error| failed(&error))?;
-        let client = builder(config.clone()).build().map_err(|error| failed(&error))?;
+        let client = match socket {
+            #[cfg(unix)]
+            Some(path) => builder(config.clone()).unix_socket(path).no_proxy(),
+            _ => builder(config.clone()),
+        };
+        let client = client.build().map_err(|error| failed(&error))?;
         let public = public::only(builder(config)).build().map_err(|error| failed(&error))?;
         Ok(Self { client, public })
     }

@@ -54,7 +54,7 @@ impl Client {
     /// [`RemoteError::Unreachable`], [`RemoteError::Version`] and [`RemoteError::InvalidAnswer`]. The key is not
     /// checked here, but by later requests.
     pub async fn connect(server: &Server) -> Result<Self> {
-        let transport = Transport::new().map_err(|error| RemoteError::Unreachable {
+        let transport = Transport::to(server.socket()).map_err(|error| RemoteError::Unreachable {
             server: server.to_string(),
             cause: error.to_string(),
         })?;

@@ -110,6 +110,33 @@ async fn a_conversation_on_a_server_can_be_approved_rejected_asked_and_resumed()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_on_a_socket_of_the_file_system_is_reached_by_its_path() {
+    let mut desk = Desk::new([shell("c1", "echo made > made.txt"), Answer::text("All done.")]).await;
+    let path = desk.far.scratch.path("server.sock");
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let address = desk.far.served.url.strip_prefix("http://").unwrap().to_owned();
+    tokio::spawn(async move {
+        loop {
+            let (mut near, _) = listener.accept().await.unwrap();
+            let mut far = tokio::net::TcpStream::connect(&address).await.unwrap();
+            tokio::spawn(async move {
+                let _ended = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    let url = std::mem::replace(&mut desk.far.served.url, format!("unix:{}", path.display()));
+    let (code, out, errors) = desk.run(&[]).await;
+    assert_eq!((code, errors.as_str()), (0, ""), "{out}");
+    assert!(out.contains("All done.") && out.contains(&format!("--server unix:{}", path.display())), "{out}");
+    desk.far.served.url = format!("unix:{}-not", path.display());
+    let (code, _, errors) = desk.run(&[]).await;
+    assert_eq!(code, 2);
+    assert!(errors.contains("server.sock-not") && errors.contains("cannot be reached"), "{errors}");
+    desk.far.served.url = url;
+    desk.far.served.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_key_an_unknown_conversation_and_an_unreachable_server_have_their_own_errors() {
     let mut desk = Desk::new([]).await;
     let unknown = "0af3c9d2-8d4b-4f0e-9a5e-51c11b1f2a01";

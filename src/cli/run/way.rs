@@ -11,8 +11,8 @@ use crate::ids::ConversationId;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Server")]
 pub(in crate::cli) struct Remote {
-    /// The agent-server that runs the conversation, Annals' or the reference's: http://127.0.0.1:8000. Ids must then be
-    /// complete, and no database is opened
+    /// The agent-server that runs the conversation, Annals' or the reference's: http://127.0.0.1:8000, or unix:PATH for a
+    /// socket. Ids must then be complete, and no database is opened
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
     /// The variable that holds the server's key

@@ -78,7 +78,7 @@ impl BackupArguments {
 }
 
 /// Reads a length of time: `30min`, `6h`, `7d`.
-fn age(text: &str) -> Result<Duration, String> {
+pub(super) fn age(text: &str) -> Result<Duration, String> {
     // An age is read as the time that long ago. A date is the same whatever the present is.
     let now = Timestamp::now();
     let before = |now: Timestamp| Timestamp::parse_relative(text, now).map(|time| now.0 - time.0);
@@ -93,7 +93,8 @@ fn age(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is no length of time; 30min, 6h and 7d are"))
 }
 
-fn typed_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+/// Reads an optional length of time.
+pub(super) fn typed_age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
     age(&text).map(Some).map_err(de::Error::custom)
 }

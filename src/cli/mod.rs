@@ -29,6 +29,8 @@ mod erase;
 mod events;
 mod export;
 mod fit;
+#[cfg(feature = "server")]
+mod heads;
 mod help;
 mod import;
 #[cfg(feature = "server")]
@@ -65,6 +67,7 @@ mod scan_secrets;
 mod search;
 mod seen;
 mod select;
+mod self_check;
 #[cfg(feature = "server")]
 mod serve;
 mod server_keys;

@@ -12,6 +12,7 @@ use tokio::runtime::Builder;
 #[cfg(unix)]
 use super::anew;
 use super::backups::BackupArguments;
+use super::heads::HeadArguments;
 use super::journal::{self, Journal, LogArguments};
 use super::keys::Given;
 use super::listening::{At, Bound};
@@ -116,6 +117,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub backup: BackupArguments,
     #[command(flatten)]
+    pub heads: HeadArguments,
+    #[command(flatten)]
     pub log: LogArguments,
 }
 
@@ -145,6 +148,7 @@ impl Arguments {
             read_only: self.read_only,
             without_key: self.without_key || table.without_key,
             backup: self.backup.completed(&table.backup),
+            heads: self.heads.completed(&table.heads),
             log: LogArguments {
                 log_format: self.log.log_format.or(table.log_format),
                 log_level: self.log.log_level.or(table.log_level),
@@ -190,6 +194,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         lookup_origins: command.lookup_origins,
         telemetry,
         backups: command.backup.schedule()?,
+        heads: command.heads.schedule()?,
         person_dir: home().filter(|_| extras != Extras::None),
         public_extensions_dir: variable("EXTENSIONS_PATH").map(PathBuf::from),
         ambient_plugins: extras.ambient_plugins(),

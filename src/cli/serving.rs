@@ -12,6 +12,7 @@ use figment::providers::{Format as _, Toml};
 use serde::Deserialize;
 
 use super::backups::Backup;
+use super::heads::Heads;
 use super::journal::{Detail, Format};
 use super::listening::At;
 use super::settings::{self, Extras};
@@ -47,6 +48,7 @@ pub(super) struct Table {
     pub log_level: Option<Detail>,
     pub log_requests: bool,
     pub backup: Backup,
+    pub heads: Heads,
     max_concurrent_runs: Option<usize>,
     idle_seconds: Option<f64>,
     conversations_dir: Option<PathBuf>,

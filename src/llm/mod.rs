@@ -63,6 +63,8 @@ pub use error::LlmError;
 pub use fallback::Fallback;
 pub use http::Transport;
 pub(crate) use http::tls;
+#[cfg(feature = "cli")]
+pub(crate) use http::trusts_certificates;
 pub use known::{Known, Models};
 pub use plain::{Plain, PlainAnswer, PlainError};
 pub use provider::Protocol;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::schedule::BackupSchedule;
+use super::schedule::{BackupSchedule, HeadSchedule};
 use super::webhook::WebhookSpec;
 use crate::plugin::AmbientPlugins;
 use crate::secret::Cipher;
@@ -42,6 +42,8 @@ pub struct Config {
     pub webhooks: Vec<WebhookSpec>,
     /// The backups that the server takes. `None` for none.
     pub backups: Option<BackupSchedule>,
+    /// The signed heads that the server writes. `None` for none.
+    pub heads: Option<HeadSchedule>,
     /// The OpenTelemetry collector that receives turns, replies and tool calls, for example `http://localhost:4318`.
     /// Needs the feature `otel`.
     pub telemetry: Option<String>,
@@ -76,6 +78,7 @@ setters!(Config {
     settings_dir: PathBuf,
     webhooks: Vec<WebhookSpec>,
     backups?: BackupSchedule,
+    heads?: HeadSchedule,
     telemetry?: String,
     lookup_origins: Vec<String>,
     idle_max?: Duration,
@@ -107,6 +110,7 @@ impl Default for Config {
             settings_dir: PathBuf::from(".openhands"),
             webhooks: Vec::new(),
             backups: None,
+            heads: None,
             telemetry: None,
             lookup_origins: Vec::new(),
             idle_max: Some(IDLE_MAX),

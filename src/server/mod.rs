@@ -45,8 +45,8 @@ pub use self::http::certificates::Certificates;
 pub use self::http::listener::Listener;
 use self::http::{auth, cors, listen, origin, request::BODY_BYTES_MAX};
 pub use self::live::{App, Undelivered};
-use self::live::{backups, delivery, notice};
-pub use self::schedule::BackupSchedule;
+use self::live::{backups, delivery, heads, notice};
+pub use self::schedule::{BackupSchedule, HeadSchedule};
 use self::settings::extension::{agents, catalog, plugins, skills};
 use self::settings::{agent_profiles, connections, meta_profiles, profiles, tries, workspaces};
 use self::site::{metrics, openapi, page, probes, standins};
@@ -133,6 +133,7 @@ pub async fn serve(
         async move { app.look_after().await }
     });
     let backups = tokio::spawn(backups::run(Arc::clone(&app)));
+    let heads = tokio::spawn(heads::run(Arc::clone(&app)));
     let ender = {
         let app = Arc::clone(&app);
         async move {
@@ -155,7 +156,7 @@ pub async fn serve(
     // A conversation that is not closed in time is recovered when it is opened again.
     let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, app.close()).await;
     // All tasks have been notified of the end.
-    let _ended = (ender.await, keeper.await, backups.await);
+    let _ended = (ender.await, keeper.await, backups.await, heads.await);
     all_closed.cancel();
     if let Some(undelivered) = telemetry.await {
         app.record_undelivered(undelivered);

@@ -185,6 +185,12 @@ impl Store {
         })
     }
 
+    /// Returns whether no thread appends now, so that an append on this thread would begin at once.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_free_to_append(&self) -> bool {
+        self.writer().is_ok_and(|writer| writer.is_free())
+    }
+
     pub(in crate::store) fn request(
         conversation: &ConversationId,
         append: Append,

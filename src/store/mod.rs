@@ -52,6 +52,8 @@ pub(crate) use engine::acting::acting;
 #[cfg(feature = "server")]
 pub(crate) use engine::heap::Cancel;
 pub use file::database::APPLICATION_ID;
+#[cfg(feature = "cli")]
+pub(crate) use file::database::engine_version;
 pub(crate) use file::database::{HEADER_BYTES, SQLITE_MAGIC, is_annals};
 pub use file::write_log::{LogReader, WriteLog};
 pub use maintenance::backup::{

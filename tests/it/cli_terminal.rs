@@ -103,6 +103,7 @@ const SKIPPED: &[&str] = &[
     "keys",
     "completions",
     "man",
+    "self-check",
     "help",
     // They change the file or write other files. Their output is the program's own text.
     "export",

@@ -131,6 +131,8 @@ mod retry;
 mod search;
 mod secrets;
 mod seen;
+#[cfg(feature = "cli")]
+mod self_check;
 #[cfg(feature = "server")]
 mod server;
 #[cfg(feature = "server")]

@@ -165,6 +165,34 @@ async fn backups_are_taken_by_schedule_and_failures_are_reported() {
     assert!(text.contains("backup failed") && text.contains("reason="), "{text}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_are_signed_by_schedule_and_failures_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let (settings, heads) = (folder.path().join("server.toml"), folder.path().join("heads"));
+    let key = folder.path().join("key.pem");
+    let public = annals::audit::proof::Key::make(&key).unwrap().public();
+    let text = format!("[serve.heads]\nto = {heads:?}\nsign = {key:?}\nevery = \"30min\"\n");
+    std::fs::write(&settings, text).unwrap();
+    let variables = [("ANNALS_CONFIG", settings.to_str().unwrap())];
+    let server = ServerProcess::with(&variables).await;
+    until("a head", async || metrics(&server).await.contains("annals_heads_total{outcome=\"signed\"} 1"))
+        .await;
+    assert!(metrics(&server).await.contains("\nannals_head_last_seconds 1"));
+    let text = log(server).await;
+    assert!(text.contains("head signed") && text.contains(&public.to_string()), "{text}");
+    let files: Vec<_> = std::fs::read_dir(&heads).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let head = annals::audit::proof::SignedHead::parse(&std::fs::read_to_string(&files[0]).unwrap()).unwrap();
+    assert!(files.len() == 1 && head.signer == Some(public), "{files:?}");
+
+    std::fs::remove_dir_all(&heads).unwrap();
+    std::fs::write(&heads, "a file where the folder should be").unwrap();
+    let server = ServerProcess::with(&variables).await;
+    until("a failure", async || metrics(&server).await.contains("annals_heads_total{outcome=\"failed\"} 1"))
+        .await;
+    let text = log(server).await;
+    assert!(text.contains("head failed") && text.contains("reason="), "{text}");
+}
+
 #[test]
 fn nothing_is_written_below_the_wanted_level() {
     let folder = tempfile::tempdir().unwrap();

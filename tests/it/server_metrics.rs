@@ -49,6 +49,42 @@ async fn the_file_the_process_and_its_requests_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_follows_the_file_is_counted_by_how_far_it_is_behind() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    append(&store, "e0");
+    append(&store, "e1");
+    let server = Served::start(&store).await;
+    let figures = async || server.get("/metrics").await.text;
+    let text = figures().await;
+    assert_eq!(figure(&text, "annals_feed_behind"), 0.0, "no client follows");
+    assert!(!text.contains("annals_subscription_behind{"));
+
+    let mut mailer = store.subscription("mailer \"of\" all").unwrap();
+    let name = r#"annals_subscription_behind{subscription="mailer \"of\" all"}"#;
+    assert_eq!(figure(&figures().await, name), 2.0);
+    assert_eq!(mailer.next_page(1, std::time::Duration::ZERO).unwrap().len(), 1);
+    mailer.acknowledge().unwrap();
+    assert_eq!(figure(&figures().await, name), 1.0);
+
+    // A client that does not read: what lies between the two is full after some megabytes.
+    let url = format!("{}/api/annals/feed?after=0", server.url);
+    let feed = server.client.get(url).send().await.unwrap();
+    let large = "x".repeat(1 << 20);
+    for number in 0..40 {
+        let text = format!(r#"{{"id":"large-{number}","kind":"PauseEvent","detail":"{large}"}}"#);
+        let event = annals::NewEvent::parse(text).unwrap();
+        store.append(&conversation("talk"), Expected::Any, &[event]).unwrap();
+    }
+    let text = figures().await;
+    assert!(figure(&text, "annals_feed_behind") > 1.0, "{text}");
+    assert_eq!(figure(&text, name), 41.0);
+    drop(feed);
+    while figure(&figures().await, "annals_feed_behind") > 0.0 {}
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_may_be_sent_as_a_bearer_token() {
     let scratch = Scratch::new();
     let config = Config::default().session_keys(vec!["secret".to_owned()]);

@@ -24,6 +24,7 @@ use crate::server::App;
 use crate::server::http::budget::{self, Admission, Charge, Read, STEP_BYTES_MAX};
 use crate::server::http::caller::Caller;
 use crate::server::http::failure::{Failure, Problem};
+use crate::server::http::permits::Following;
 use crate::server::http::request::Params;
 use crate::server::http::stream::Stream;
 use crate::store::{FeedEvent, Store};
@@ -49,16 +50,16 @@ pub(super) async fn open(
         Some(after) => after,
         None => app.ask(crate::store::Store::last_position).await?,
     };
-    let place = app.annals().feed()?;
+    let following = app.annals().feed(after)?;
     let (body, stream) = Stream::new();
     tokio::spawn(async move {
         tokio::select! {
             // A client that is gone, or that reads nothing, can reconnect.
-            _gone = follow(&app, after, news, stream) => {}
+            _gone = follow(&app, &following, after, news, stream) => {}
             () = app.ending().cancelled() => {}
             () = app.keys().revoked(&caller) => {}
         }
-        drop(place);
+        drop(following);
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
@@ -79,6 +80,7 @@ fn after(params: &Params, headers: &HeaderMap) -> Result<Option<Position>, Failu
 
 async fn follow(
     app: &App,
+    following: &Following,
     mut after: Position,
     mut news: watch::Receiver<Position>,
     mut stream: Stream,
@@ -106,6 +108,7 @@ async fn follow(
         for event in page {
             after = event.event.position;
             stream.write(frame(event).as_bytes()).await?;
+            following.came_to(after);
         }
         drop(charge);
         if is_empty {

@@ -1,12 +1,14 @@
 //! Admission of requests that take long: limits how many of them run at once.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::failure::Failure;
+use crate::ids::Position;
 
 /// The maximum number of concurrent queries, reports and searches. Each has its own connection and may use a whole CPU.
 const QUESTIONS_MAX: usize = 4;
@@ -29,6 +31,21 @@ pub(in crate::server) struct Gates {
     waiting: Arc<Semaphore>,
     verifications: Arc<Semaphore>,
     feeds: Arc<Semaphore>,
+    /// How far each open feed has come.
+    followed: Mutex<Vec<Weak<AtomicU64>>>,
+}
+
+/// The permit of a client that follows the file. It records how far the client has come.
+pub(in crate::server) struct Following {
+    _permit: OwnedSemaphorePermit,
+    position: Arc<AtomicU64>,
+}
+
+impl Following {
+    /// Records that the client was sent everything up to this position.
+    pub(in crate::server) fn came_to(&self, position: Position) {
+        self.position.store(position.0, Ordering::Relaxed);
+    }
 }
 
 impl Default for Gates {
@@ -39,6 +56,7 @@ impl Default for Gates {
             waiting: gate(WAITING_MAX),
             verifications: gate(VERIFICATIONS_MAX),
             feeds: gate(FEEDS_MAX),
+            followed: Mutex::default(),
         }
     }
 }
@@ -65,9 +83,21 @@ impl Gates {
         now(&self.verifications, text)
     }
 
-    /// Returns a permit to follow the file. 429 if too many clients do.
-    pub(in crate::server) fn feed(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        now(&self.feeds, "Too many clients follow the feed. Retry the request later.")
+    /// Returns a permit to follow the file from a position. 429 if too many clients do.
+    pub(in crate::server) fn feed(&self, from: Position) -> Result<Following, Failure> {
+        let permit = now(&self.feeds, "Too many clients follow the feed. Retry the request later.")?;
+        let position = Arc::new(AtomicU64::new(from.0));
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        followed.retain(|one| one.strong_count() > 0);
+        followed.push(Arc::downgrade(&position));
+        Ok(Following { _permit: permit, position })
+    }
+
+    /// Returns how many events the slowest of the open feeds has still to send if the log ends at `last`. 0 without feeds.
+    pub fn feeds_behind(&self, last: Position) -> u64 {
+        let followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = followed.iter().filter_map(Weak::upgrade);
+        open.map(|one| last.0.saturating_sub(one.load(Ordering::Relaxed))).max().unwrap_or(0)
     }
 
     /// Returns the number of clients that follow the whole file.

@@ -10,6 +10,7 @@ mod app;
 pub(super) mod backups;
 pub(super) mod bash;
 pub(super) mod delivery;
+pub(super) mod heads;
 pub(super) mod hub;
 pub(super) mod info;
 pub(super) mod keep;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
+use super::heads::Signed;
 use crate::ids::ConversationId;
 use crate::llm::{LlmError, Retry};
 use crate::message;
@@ -116,6 +117,23 @@ pub(super) fn backed_up(taken: &BackupResult) {
 /// A backup failed. The next one is tried when it is due.
 pub(super) fn backup_failed(reason: &str) {
     error!(target: TARGET, reason = &*clip(reason), "backup failed");
+}
+
+/// A signed head was written.
+pub(super) fn signed(signed: &Signed) {
+    info!(
+        target: TARGET,
+        file = &*signed.path.to_string_lossy(),
+        conversations = signed.conversations,
+        position = signed.position.0,
+        key = &*signed.key.to_string(),
+        "head signed"
+    );
+}
+
+/// A head could not be signed or written. The next one is tried when it is due.
+pub(super) fn signing_failed(reason: &str) {
+    error!(target: TARGET, reason = &*clip(reason), "head failed");
 }
 
 /// Something that a request found cannot be used.

@@ -12,16 +12,20 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use crate::ids::Position;
 use crate::server::App;
 use crate::server::http::auth;
 use crate::server::http::caller::Caller;
 use crate::server::http::failure::{Failure, Reason};
 use crate::server::live::metrics::{Kind, Text};
 use crate::server::live::notice;
-use crate::store::ConversationFilter;
+use crate::store::{ConversationFilter, SubscriptionStatus};
 
 /// The route under which requests are counted that match no route.
 const NO_ROUTE: &str = "none";
+
+/// The maximum number of subscriptions that have a line: those that are the furthest behind.
+const SUBSCRIPTIONS_MAX: usize = 100;
 
 pub(in crate::server) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     // Prometheus has a setting for a bearer token.
@@ -67,12 +71,13 @@ async fn show(State(app): State<Arc<App>>) -> Result<Response, Failure> {
 
 /// Writes the metrics of the file.
 async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
-    let (head, conversations, path, log, free) = app
+    let (head, conversations, subscriptions, path, log, free) = app
         .ask(|store| {
             let all = ConversationFilter::default();
             Ok((
                 store.last_position()?,
                 store.count_conversations(&all)?,
+                store.subscriptions()?,
                 store.path(),
                 store.maintenance().write_log(),
                 store.maintenance().free_bytes(),
@@ -113,7 +118,26 @@ async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
             [("process", &*reader.process.to_string()), ("name", reader.name.as_deref().unwrap_or_default())];
         text.line("annals_wal_readers", &labels, 1.0);
     }
+    text.one(
+        "annals_feed_behind",
+        Kind::Gauge,
+        "Events that the slowest client that follows the whole file has not been sent yet.",
+        app.annals().feeds_behind(head),
+    );
+    behind(text, head, &subscriptions);
     Ok(())
+}
+
+/// Writes how far subscriptions are behind the log.
+fn behind(text: &mut Text, head: Position, subscriptions: &[SubscriptionStatus]) {
+    let name = "annals_subscription_behind";
+    text.head(name, Kind::Gauge, "Events that a subscription has not acknowledged yet, by its name.");
+    let mut all: Vec<(u64, &str)> =
+        subscriptions.iter().map(|one| (head.0.saturating_sub(one.position.0), &*one.name)).collect();
+    all.sort_by_key(|(behind, _)| std::cmp::Reverse(*behind));
+    for (behind, subscription) in all.into_iter().take(SUBSCRIPTIONS_MAX) {
+        text.line(name, &[("subscription", subscription)], behind as f64);
+    }
 }
 
 /// Writes the metrics of this process.

@@ -301,6 +301,12 @@ pub(in crate::store) fn refusal(error: rusqlite::Error, place: &Place) -> Error 
     }
 }
 
+/// Returns the version of SQLite.
+#[cfg(feature = "cli")]
+pub(crate) fn engine_version() -> &'static str {
+    rusqlite::version()
+}
+
 fn refuse_unsafe_engine() -> Result<()> {
     heap::install();
     if rusqlite::version_number() < ENGINE_MIN.0 {

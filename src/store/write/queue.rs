@@ -239,6 +239,12 @@ impl Queue {
         group
     }
 
+    /// Returns whether no thread leads, or was called to lead.
+    #[cfg(feature = "server")]
+    pub(super) fn is_free(&self) -> bool {
+        !lock(&self.waiting).led
+    }
+
     /// Returns whether the caller that leads next does not wait.
     pub(super) fn next_is_later(&self) -> bool {
         lock(&self.waiting).jobs.front().is_some_and(|job| job.is_later())

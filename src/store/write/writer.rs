@@ -123,6 +123,12 @@ impl Writer {
         lock(&self.connection).is_ready
     }
 
+    /// Returns whether no thread leads or waits.
+    #[cfg(feature = "server")]
+    pub(in crate::store) fn is_free(&self) -> bool {
+        self.queue.is_free()
+    }
+
     /// Returns a number that is unique among the writers of this process.
     pub(in crate::store) fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
@@ -565,6 +571,29 @@ mod tests {
             drop,
         );
         assert!(receiver.recv().expect("answered").is_err());
+    }
+
+    #[cfg(feature = "server")]
+    #[test]
+    fn a_store_is_free_to_append_unless_a_thread_leads() {
+        let store = Store::in_memory(&Options::default()).expect("a store");
+        let id = ConversationId::new("c").expect("an id");
+        assert!(store.is_free_to_append());
+        let (lead, leads) = mpsc::channel();
+        let (done, answers) = mpsc::channel();
+        store.append_later(
+            &id,
+            append("e"),
+            move |answer| done.send(answer).expect("the receiver is open"),
+            move |right| lead.send(right).expect("the receiver is open"),
+        );
+        let right = leads.recv().expect("it is called to lead");
+        assert!(!store.is_free_to_append(), "an append waits for the thread that was called");
+        drop(right);
+        answers.recv().expect("answered").expect("appended");
+        assert!(store.is_free_to_append());
+        store.append_all(&id, append("f")).expect("appended");
+        assert!(store.is_free_to_append());
     }
 
     /// A file that another program keeps locked, and a store on it that waits that long for it.

@@ -30,6 +30,9 @@ struct Counts {
     backups: [u64; 2],
     /// The time of the last backup.
     backed_up: Option<Timestamp>,
+    heads: [u64; 2],
+    /// The time of the last signed head.
+    signed: Option<Timestamp>,
 }
 
 /// The calls of one model.
@@ -93,6 +96,16 @@ impl Work {
         self.lock().backed_up = Some(time);
     }
 
+    /// Counts a signed head.
+    pub fn count_head(&self, is_signed: bool) {
+        self.lock().heads[usize::from(!is_signed)] += 1;
+    }
+
+    /// Records up to when everything is covered by a signed head.
+    pub fn know_head(&self, time: Timestamp) {
+        self.lock().signed = Some(time);
+    }
+
     /// Writes the counts.
     pub fn write(&self, text: &mut Text) {
         let counts = self.lock();
@@ -148,6 +161,16 @@ impl Work {
         let name = "annals_backup_last_seconds";
         text.head(name, Kind::Gauge, "Until when all is in a backup of the server, in seconds since 1970.");
         if let Some(time) = counts.backed_up {
+            text.line(name, &[], time.0 as f64 / 1e6);
+        }
+        let name = "annals_heads_total";
+        text.head(name, Kind::Counter, "Heads that the server was to sign, by outcome: signed or failed.");
+        for (outcome, count) in ["signed", "failed"].iter().zip(counts.heads) {
+            text.line(name, &[("outcome", outcome)], count as f64);
+        }
+        let name = "annals_head_last_seconds";
+        text.head(name, Kind::Gauge, "Until when all is covered by a signed head, in seconds since 1970.");
+        if let Some(time) = counts.signed {
             text.line(name, &[], time.0 as f64 / 1e6);
         }
     }

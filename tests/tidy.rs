@@ -645,6 +645,16 @@ fn tests_never_sleep() {
     }
 }
 
+#[test]
+fn tests_make_programs_only_where_no_fork_can_keep_them_busy() {
+    let marks = [concat!("from_mode(", "0o755)"), concat!("copy(env!(", "\"CARGO_BIN_EXE")];
+    for path in files("tests", "rs") {
+        let text = fs::read_to_string(&path).unwrap();
+        let found = marks.iter().find(|mark| text.contains(**mark));
+        assert!(found.is_none(), "{}: {found:?}; tests/it/support/executable.rs does that", name(&path));
+    }
+}
+
 /// The tables that a piece of SQL writes.
 fn written_tables(line: &str) -> Vec<&str> {
     let mut tables = Vec::new();

@@ -91,6 +91,7 @@ impl Checks<'_> {
 pub(super) fn run(place: &Place<'_>, _command: &Arguments, output: &Output) -> Result<u8> {
     let mut checks = Checks { output, all: Vec::new() };
     checks.ok("program", program())?;
+    engine(&mut checks)?;
     disk(place, &mut checks)?;
     database(place, &mut checks)?;
     #[cfg(feature = "agent")]
@@ -119,13 +120,23 @@ fn program() -> String {
     ];
     let built: Vec<&str> = features.iter().filter(|(_, is_built)| *is_built).map(|(name, _)| *name).collect();
     format!(
-        "annals {} for {} {}, with SQLite {} ({})",
+        "annals {} for {} {} ({})",
         env!("CARGO_PKG_VERSION"),
         std::env::consts::OS,
         std::env::consts::ARCH,
-        crate::store::engine_version(),
         if built.is_empty() { "no further features".to_owned() } else { built.join(", ") }
     )
+}
+
+/// Says how SQLite was compiled.
+fn engine(checks: &mut Checks<'_>) -> Result<()> {
+    let version = format!("SQLite {}", crate::store::engine_version());
+    if crate::store::engine_shares_its_cache()? {
+        let what = "with one page cache for all connections: build with \
+                    LIBSQLITE3_FLAGS=-USQLITE_ENABLE_MEMORY_MANAGEMENT (docs/embedding.md)";
+        return checks.add("engine", Outcome::Warning, format!("{version}, {what}"));
+    }
+    checks.ok("engine", version)
 }
 
 /// A folder that is removed with all that is in it.

@@ -52,9 +52,9 @@ pub(crate) use engine::acting::acting;
 #[cfg(feature = "server")]
 pub(crate) use engine::heap::Cancel;
 pub use file::database::APPLICATION_ID;
-#[cfg(feature = "cli")]
-pub(crate) use file::database::engine_version;
 pub(crate) use file::database::{HEADER_BYTES, SQLITE_MAGIC, is_annals};
+#[cfg(feature = "cli")]
+pub(crate) use file::database::{engine_shares_its_cache, engine_version};
 pub use file::write_log::{LogReader, WriteLog};
 pub use maintenance::backup::{
     BackupFile, BackupFolder, BackupReport, BackupResult, Changes, RestoreOptions, RestorePoint, Restored,

@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
 
 use crate::cli::Program;
+use crate::support::executable::script;
 use crate::support::served::http_client;
 
 /// A run of `annals open`. Killed when dropped.
@@ -66,8 +66,7 @@ impl Drop for Opened {
 /// Writes a script that stands in for the browser. It writes the address that it receives to the file `led`.
 fn write_browser(program: &Program) {
     let path = program.folder.path().join("browser");
-    fs::write(&path, "#!/bin/sh\nprintf %s \"$1\" > led.part && mv led.part led\n").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&path, "#!/bin/sh\nprintf %s \"$1\" > led.part && mv led.part led\n");
 }
 
 /// Waits until the browser was started, and returns the address that it received.

@@ -2,7 +2,7 @@
 //! ends. Temporary files of the server are private.
 #![cfg(all(feature = "cli", feature = "server", target_os = "linux"))]
 
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::hostile::{KEY, PATIENCE, ServerProcess, command};
 use crate::support::caller::until;
+use crate::support::executable::{copy_of_annals, script};
 use crate::support::model_server::{Answer, ModelServer};
 use crate::support::served::http_client;
 
@@ -38,9 +39,7 @@ fn disguise(folder: &Path, name: &str, notes: &str) {
     let real =
         path.split(':').map(|folder| Path::new(folder).join(name)).find(|path| path.is_file()).unwrap();
     std::fs::create_dir_all(folder).unwrap();
-    let place = folder.join(name);
-    std::fs::write(&place, format!("#!/bin/sh\n{notes}\nexec {} \"$@\"\n", real.display())).unwrap();
-    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).unwrap();
+    script(&folder.join(name), &format!("#!/bin/sh\n{notes}\nexec {} \"$@\"\n", real.display()));
 }
 
 fn path_with(folder: &Path) -> String {
@@ -165,7 +164,7 @@ async fn the_servers_environment_and_memory_are_closed_to_its_own_user() {
     let is_root = rustix::process::geteuid().is_root();
     let folder = if is_root { tempfile::tempdir_in("/tmp") } else { tempfile::tempdir() }.unwrap();
     let program = folder.path().join("annals");
-    std::fs::copy(env!("CARGO_BIN_EXE_annals"), &program).unwrap();
+    copy_of_annals(&program);
     let mut serve = tokio::process::Command::new(&program);
     serve.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.path());
     serve.env("OH_SESSION_API_KEYS", format!("[\"{KEY}\"]")).env("OH_SECRET_KEY", CANARY);

@@ -56,6 +56,7 @@ fn what_works_is_said_and_nothing_is_left() {
     let seen = check(&database, &home, &path);
     assert!(seen.code == Some(0) && seen.answer["healthy"] == true, "{}", seen.answer);
     assert!(seen.outcome("program").1.contains(env!("CARGO_PKG_VERSION")));
+    assert_eq!(seen.outcome("engine").0, "ok", ".cargo/config.toml reaches this build");
     assert_eq!(seen.outcome("disk").0, "ok");
     assert_eq!(seen.outcome("processes"), ("ok", "a second process reads all 100 events"));
     assert!(seen.outcome("database").1.contains("does not exist yet"));

@@ -307,6 +307,15 @@ pub(crate) fn engine_version() -> &'static str {
     rusqlite::version()
 }
 
+/// Returns whether SQLite was compiled with one page cache for all connections of a process, which makes it slower with
+/// many connections. `docs/embedding.md` says how to compile it without.
+#[cfg(feature = "cli")]
+pub(crate) fn engine_shares_its_cache() -> Result<bool> {
+    const USED: &str = "SELECT sqlite_compileoption_used('ENABLE_MEMORY_MANAGEMENT')";
+    let db = rusqlite::Connection::open_in_memory();
+    db.and_then(|db| db.query_row(USED, [], |row| row.get(0))).doing("reading how SQLite was compiled")
+}
+
 fn refuse_unsafe_engine() -> Result<()> {
     heap::install();
     if rusqlite::version_number() < ENGINE_MIN.0 {

@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::support::caller::{Served, model};
+use crate::support::executable::script;
 
 fn git(folder: &Path, arguments: &[&str]) {
     let done = Command::new("git")
@@ -157,8 +158,7 @@ fn hostile(folder: &Path, marks: &Path) {
     std::fs::create_dir_all(&hooks).unwrap();
     for name in ["post-checkout", "post-index-change", "pre-commit", "reference-transaction", "post-merge"] {
         let hook = hooks.join(name);
-        std::fs::write(&hook, format!("#!/bin/sh\ntouch {}/hook-{name}\n", marks.display())).unwrap();
-        std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        script(&hook, &format!("#!/bin/sh\ntouch {}/hook-{name}\n", marks.display()));
     }
 }
 

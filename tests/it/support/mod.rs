@@ -6,6 +6,8 @@ pub mod child;
 #[cfg(all(unix, feature = "cli"))]
 pub mod desk;
 pub mod events;
+#[cfg(all(unix, feature = "server"))]
+pub mod executable;
 pub mod folder;
 pub mod golden;
 #[cfg(feature = "agent")]

@@ -32,11 +32,21 @@ fn size(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |file| file.len())
 }
 
-/// Returns a limit at which neither the write-ahead log nor the database file can grow.
+/// Returns a limit at which nothing can be added to the write-ahead log or to the database file.
 fn no_room(database: &Path) -> u64 {
     let mut log = database.as_os_str().to_owned();
     log.push("-wal");
-    size(database).max(size(Path::new(&log)))
+    size(database).max(used(&std::fs::read(log).unwrap_or_default()))
+}
+
+/// Returns the length of a write-ahead log up to its last frame. What is behind it is written over. A frame has the salts of
+/// the log's header, which differ after each restart. Source: SQLite's file format, section 4.
+fn used(log: &[u8]) -> u64 {
+    const HEADER: usize = 32;
+    const FRAME: usize = 24 + 4096;
+    let Some(salts) = log.get(16..24) else { return 0 };
+    let frames = log[HEADER..].chunks_exact(FRAME).take_while(|frame| &frame[8..16] == salts).count();
+    (HEADER + frames * FRAME) as u64
 }
 
 fn large(id: &str) -> NewEvent {

@@ -1,8 +1,13 @@
-//! A thin layer over the system's VFS that writes all frames of a commit at once.
+//! A thin layer over the system's VFS that writes all frames of a commit at once, and lengthens the log in steps.
 //!
 //! The engine writes a commit to the write-ahead log in two calls for each page: its header, then its content. That is a
 //! fifth of the time of a small append. Here writes that follow each other in the file are kept in memory, and are written
 //! by one call before the next call that could notice: a sync, a read, a query of the size, a truncation, the close.
+//!
+//! A sync of a file that became longer writes the file's metadata too, which takes as long again as the sync of a small
+//! append. A log is removed when its last connection closes, so it grows after each start. Here a small commit at the end of
+//! the file also writes zeros behind itself, so that the next commits write over them. Zeros are no frame: a reader of the
+//! log stops at them, as it stops at frames of earlier use.
 //!
 //! It is only for connections that sync the log in every commit (`PRAGMA synchronous = FULL`). The engine shows a commit
 //! to other connections after that sync, so they never look for frames that are not in the file yet. A process that is
@@ -29,10 +34,22 @@ struct Joined {
     pending: *mut Pending,
 }
 
+/// The least and the most bytes of zeros that are written at once. Between them it is the length of the file, so that a
+/// short log stays short.
+const ZEROS_MIN: sqlite3_int64 = 64 << 10;
+const ZEROS_MAX: sqlite3_int64 = 1 << 20;
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
 /// What was written and is not in the file yet.
 struct Pending {
     at: sqlite3_int64,
     bytes: Vec<u8>,
+    /// Whether more than what is kept was written since the last sync. Then zeros would cost more than they save.
+    is_large: bool,
+    /// The length that the file is known to have. It may be shorter if another process has truncated it since: then it
+    /// grows as it would without the layer.
+    length: sqlite3_int64,
 }
 
 impl Pending {
@@ -165,7 +182,7 @@ unsafe extern "C" fn open(
     };
     let opened = of_system!(vfs, xOpen, ffi::SQLITE_CANTOPEN, name, systems, flags, out);
     if opened == ffi::SQLITE_OK {
-        let pending = Box::new(Pending { at: 0, bytes: Vec::new() });
+        let pending = Box::new(Pending { at: 0, bytes: Vec::new(), is_large: false, length: 0 });
         // SAFETY: as above.
         unsafe {
             (*file.cast::<Joined>()).pending = Box::into_raw(pending);
@@ -258,7 +275,7 @@ unsafe fn pending<'a>(file: *mut sqlite3_file) -> &'a mut Pending {
 /// Writes what is kept. If that fails, the engine gets the error, and no longer counts on any of it.
 unsafe fn flush(file: *mut sqlite3_file) -> c_int {
     // SAFETY: only methods of open logs call this function.
-    let Pending { at, bytes } = unsafe { pending(file) };
+    let Pending { at, bytes, .. } = unsafe { pending(file) };
     if bytes.is_empty() {
         return ffi::SQLITE_OK;
     }
@@ -295,7 +312,10 @@ unsafe extern "C" fn write(
         return ffi::SQLITE_OK;
     }
     // SAFETY: as above.
-    let flushed = unsafe { flush(file) };
+    let flushed = unsafe {
+        pending(file).is_large = true;
+        flush(file)
+    };
     // SAFETY: as above.
     if flushed != ffi::SQLITE_OK || unsafe { pending(file) }.takes(bytes, at) {
         return flushed;
@@ -304,7 +324,49 @@ unsafe extern "C" fn write(
 }
 
 unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
-    after_flush!(file, xSync, ffi::SQLITE_IOERR_FSYNC, flags)
+    // SAFETY: SQLite calls this method of an open log.
+    unsafe {
+        let Pending { at, bytes, is_large, length } = pending(file);
+        let end = at.saturating_add_unsigned(bytes.len() as u64);
+        let grows = !bytes.is_empty() && !*is_large && end > *length;
+        *is_large = false;
+        let flushed = flush(file);
+        if flushed != ffi::SQLITE_OK {
+            return flushed;
+        }
+        if grows {
+            lengthen(file, end);
+        }
+    }
+    of_file!(file, xSync, ffi::SQLITE_IOERR_FSYNC, flags)
+}
+
+/// Writes zeros behind `end` if the file ends there. If they cannot be written, the file grows as it would without them.
+///
+/// # Safety
+/// `file` is an open log, whose write lock this connection holds: no other connection writes to it now.
+unsafe fn lengthen(file: *mut sqlite3_file, end: sqlite3_int64) {
+    let mut length = 0;
+    let sized = of_file!(file, xFileSize, ffi::SQLITE_IOERR_FSTAT, &raw mut length);
+    // SAFETY: the caller's.
+    let known = unsafe { &mut pending(file).length };
+    if sized != ffi::SQLITE_OK || length > end {
+        *known = length.max(end);
+        return;
+    }
+    let wanted = end + length.clamp(ZEROS_MIN, ZEROS_MAX);
+    let mut at = end;
+    while at < wanted {
+        let bytes = c_int::try_from(wanted - at).unwrap_or(c_int::MAX).min(ZEROS.len() as c_int);
+        let written = of_file!(file, xWrite, ffi::SQLITE_IOERR_WRITE, ZEROS.as_ptr().cast(), bytes, at);
+        if written != ffi::SQLITE_OK {
+            // The disk may be full. Another try would fail at each commit.
+            *known = sqlite3_int64::MAX;
+            return;
+        }
+        at += sqlite3_int64::from(bytes);
+    }
+    *known = at;
 }
 
 unsafe extern "C" fn read(
@@ -317,6 +379,8 @@ unsafe extern "C" fn read(
 }
 
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: sqlite3_int64) -> c_int {
+    // SAFETY: SQLite calls this method of an open log.
+    unsafe { pending(file).length = 0 };
     after_flush!(file, xTruncate, ffi::SQLITE_IOERR_TRUNCATE, size)
 }
 
@@ -410,6 +474,44 @@ mod tests {
         drop(db);
         let check: String = plain.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("checked");
         assert_eq!(check, "ok");
+    }
+
+    #[test]
+    fn small_commits_lengthen_the_log_in_steps_and_what_is_behind_its_end_is_not_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.db");
+        let log = folder.path().join("a.db-wal");
+        let db = joined(&path);
+        db.execute_batch("CREATE TABLE note (content BLOB)").expect("created");
+        let length = || std::fs::metadata(&log).expect("a log").len();
+        let mut lengths = Vec::new();
+        for number in 1..=500_i64 {
+            db.execute("INSERT INTO note VALUES (randomblob(3000))", []).expect("written");
+            lengths.push(length());
+            if number % 100 == 0 {
+                // What a process finds that opens the file after this one was killed.
+                let copy = folder.path().join(format!("copy-{number}.db"));
+                std::fs::copy(&path, &copy).expect("copied");
+                std::fs::copy(&log, folder.path().join(format!("copy-{number}.db-wal"))).expect("copied");
+                assert_eq!(sum(&Connection::open(&copy).expect("opened")), (number, number * 3000));
+            }
+        }
+        let frames: i64 =
+            db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1)).expect("a checkpoint");
+        let used = u64::try_from(frames).expect("frames") * 4120 + 32;
+        assert!(length() >= used && length() <= used + ZEROS_MAX.unsigned_abs(), "{} {used}", length());
+        lengths.dedup();
+        assert!(lengths.len() < 20, "{lengths:?}");
+        // A large commit adds no zeros, and a log that begins anew is overwritten.
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("a checkpoint");
+        db.execute("INSERT INTO note VALUES (zeroblob(1000000))", []).expect("written");
+        assert!(length() < 1_100_000, "{}", length());
+        let before = length();
+        db.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())).expect("a checkpoint");
+        for _ in 0..50 {
+            db.execute("INSERT INTO note VALUES (randomblob(3000))", []).expect("written");
+        }
+        assert_eq!(length(), before);
     }
 
     #[test]

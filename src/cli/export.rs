@@ -33,7 +33,7 @@ const SELECTORS: [&str; 5] = ["all", "workspace", "source", "model", "user"];
   annals export --workspace . --to out/       what was done in this folder
   annals export 5610a7 --to out/ --format jsonl
   annals export --all --to today/ --upgrade   in the format of today's SDK
-  annals export --all --to set/ --format chat a training set: one row per branch, messages and tools
+  annals export --all --to set/ --format chat   a training set: one row per branch, messages and tools
   annals export --all --to set/ --format parquet")]
 pub(super) struct Arguments {
     /// Conversations, by id or the start of one

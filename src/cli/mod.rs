@@ -24,6 +24,8 @@ mod config;
 mod delete;
 mod diff;
 mod doctor;
+#[cfg(all(test, feature = "agent", feature = "server"))]
+mod documented;
 mod edits;
 mod erase;
 mod events;

@@ -27,7 +27,7 @@ use crate::store::Options;
     annals open team.db\n  \
     BROWSER=firefox annals open\n  \
     annals open --no-browser           prints the address only\n  \
-    annals open --no-browser --port 8000, then at home: ssh -L 8000:127.0.0.1:8000 THERE")]
+    annals open --no-browser --port 8000   then at home: ssh -L 8000:127.0.0.1:8000 THERE")]
 pub(super) struct Arguments {
     /// The database file; by default that of --db
     #[arg(value_name = "FILE")]

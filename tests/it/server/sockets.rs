@@ -42,7 +42,7 @@ async fn the_state_is_sent_first_and_after_every_run() {
 async fn earlier_events_are_resent_on_request() {
     let (server, model) = (Served::start().await, model(&["Hello."]));
     let id = server.conversation(&model).await;
-    server.say(&id, "Hi").await;
+    server.say_until_at_rest(&id, "Hi").await;
     let stored = server.get(&format!("/api/conversations/{id}/events/search")).await.ok();
     let stored = stored["items"].as_array().unwrap();
     let from = stored[2]["timestamp"].as_str().unwrap();
@@ -155,7 +155,7 @@ async fn a_frame_is_a_message_and_an_invalid_one_is_reported_only_to_its_sender(
 async fn the_session_socket_resumes_from_any_sequence() {
     let (server, model) = (Served::start().await, model(&["Hello.", "Again."]));
     let id = server.conversation(&model).await;
-    server.say(&id, "Hi").await;
+    server.say_until_at_rest(&id, "Hi").await;
     let length = server.get(&format!("/api/conversations/{id}/events/count")).await.ok().as_u64().unwrap();
     for (query, from) in [("?after_seq=-1", 0), ("?after_seq=1", 2), ("", length), ("?after_seq=99", length)]
     {

@@ -213,6 +213,17 @@ impl Served {
         status
     }
 
+    /// Sends a message and waits until everything about its run was sent to all sockets: the state is sent last.
+    pub async fn say_until_at_rest(&self, id: &str, text: &str) {
+        let mut socket = self.socket(&format!("/sockets/events/{id}")).await;
+        self.say(id, text).await;
+        let is_last = |frame: &Value| {
+            let status = &frame["value"]["execution_status"];
+            frame["key"] == "full_state" && status != "idle" && status != "running"
+        };
+        socket.receive_until(is_last).await;
+    }
+
     /// Returns the kinds of all events except state updates.
     pub async fn kinds(&self, id: &str) -> Vec<String> {
         let page = self.get(&format!("/api/conversations/{id}/events/search")).await.ok();

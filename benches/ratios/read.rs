@@ -70,7 +70,7 @@ pub fn baseline_scan(db: &Connection) -> usize {
 
 fn by_id(store: &Store, id: &ConversationId, db: &Connection, ids: &[EventId], table: &mut Table) {
     const READS: usize = 3000;
-    let mut row = Row::new("read: random event by id / bare", Budget::AtMost(2.0), "µs");
+    let mut row = Row::new("read: random event by id / bare", Budget::AtMost(1.7), "µs");
     let mut random = Random::new(11);
     for _ in 0..ROUNDS {
         let wanted: Vec<&EventId> = (0..READS).map(|_| &ids[random.below(ids.len())]).collect();

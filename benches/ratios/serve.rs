@@ -20,9 +20,9 @@ const BASELINE_COUNT: usize = 600;
 
 pub fn measure(folder: &Path, table: &mut Table) {
     let cases = [
-        ("serve: raw append, 1 connection / (i)", 1, 600, Budget::AtLeast(0.65)),
-        ("serve: raw append, 16 connections / (i)", 16, 1600, Budget::AtLeast(2.2)),
-        ("serve: raw append, 64 connections / (i)", 64, 2560, Budget::AtLeast(3.0)),
+        ("serve: raw append, 1 connection / (i)", 1, 600, Budget::AtLeast(0.6)),
+        ("serve: raw append, 16 connections / (i)", 16, 1600, Budget::AtLeast(2.3)),
+        ("serve: raw append, 64 connections / (i)", 64, 2560, Budget::AtLeast(3.2)),
     ];
     let per_round = cases.iter().map(|(_, _, count, _)| count).sum::<usize>() + BASELINE_COUNT;
     let payloads = orphans(per_round * (ROUNDS + 1), 3);

@@ -31,7 +31,12 @@ fn read(store: &Store, id: &ConversationId) -> crate::Result<Option<Stored>> {
     let Some(row) = store.find(id)? else { return Ok(None) };
     let base = store.base_state(id)?.map(|state| (state.version, state.document));
     let (mut events, mut tree) = (Vec::new(), Tree::new());
+    // HEAD is that of the row. An event that another process has appended since must not be among the events: what is
+    // appended next would follow HEAD and not that event, and the expected length would be right.
     store.scan(id, Sequence(0), |stored| {
+        if stored.sequence.0 >= row.event_count {
+            return Ok(false);
+        }
         let given = EventId::new(stored.id)?;
         let event = Event::read(stored.payload, &Given { id: Some(&given), timestamp: None })
             .map_err(|source| crate::Error::Undecodable { sequence: stored.sequence, source })?;
@@ -122,5 +127,38 @@ fn continues(stored: &Stored, leaf: Option<&EventId>) -> bool {
         Some(Some(to)) => matches!(stored.tree.path_after(from, to), Ok(Some(_))),
         Some(None) => false,
         None => from.is_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::error::Expected;
+    use crate::event::NewEvent;
+    use crate::store::Options;
+
+    #[test]
+    fn head_is_of_the_same_moment_as_the_events_while_another_thread_appends() {
+        let store = Store::in_memory(&Options::default().follow_projections(false)).unwrap();
+        let id = ConversationId::new("talk").unwrap();
+        let append = |number: u32| {
+            let text = format!(
+                r#"{{"id":"event-{number}","kind":"MessageEvent","source":"user",
+                    "llm_message":{{"role":"user","content":[]}}}}"#
+            );
+            store.append(&id, Expected::Any, &[NewEvent::parse(text).unwrap()]).unwrap();
+        };
+        append(0);
+        let is_enough = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..3000).take_while(|_| !is_enough.load(Ordering::Relaxed)).for_each(append));
+            for _ in 0..60 {
+                let stored = read(&store, &id).unwrap().unwrap();
+                assert_eq!(stored.leaf.as_ref(), stored.events.last().map(Event::id));
+            }
+            is_enough.store(true, Ordering::Relaxed);
+        });
     }
 }

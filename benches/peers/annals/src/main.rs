@@ -25,7 +25,8 @@ fn main() -> Done<()> {
     let text = std::fs::read_to_string(events)?;
     let events: Vec<&str> = text.lines().collect();
     let (warm, measured) = events.split_at(WARM_UP);
-    let seconds = if peer == "bare" { bare(file, warm, measured, mode)? } else { ours(file, warm, measured, mode)? };
+    let seconds =
+        if peer == "bare" { bare(file, warm, measured, mode)? } else { ours(file, warm, measured, mode)? };
     println!("{} {seconds}", measured.len());
     Ok(())
 }
@@ -101,7 +102,8 @@ fn bare(file: &str, warm: &[&str], events: &[&str], mode: &str) -> Done<f64> {
         "single" | "threads" => chunks(WARM_UP, events, 1)?,
         "batch" => chunks(WARM_UP, events, 100)?,
         "read" => {
-            let mut select = db.prepare("SELECT payload FROM event WHERE sequence >= ?1 ORDER BY position")?;
+            let mut select =
+                db.prepare("SELECT payload FROM event WHERE sequence >= ?1 ORDER BY position")?;
             let mut rows = select.query([WARM_UP as i64])?;
             let mut bytes = 0;
             while let Some(row) = rows.next()? {

@@ -105,11 +105,14 @@ fn main() -> Done<()> {
                     .chunks(events.len().div_ceil(THREADS))
                     .enumerate()
                     .map(|(number, part)| {
-                        let (pool, part) = (pool.clone(), part.iter().map(|text| text.to_string()).collect::<Vec<_>>());
+                        let (pool, part) =
+                            (pool.clone(), part.iter().map(|text| text.to_string()).collect::<Vec<_>>());
                         tokio::spawn(async move {
                             let store = SqliteEventRepository::new(pool);
                             for (place, text) in part.iter().enumerate() {
-                                append(&store, &format!("talk-{number}"), place, &[text]).await.expect("appended");
+                                append(&store, &format!("talk-{number}"), place, &[text])
+                                    .await
+                                    .expect("appended");
                             }
                         })
                     })

@@ -32,15 +32,22 @@ fn event(text: &str) -> DcbEvent {
 fn append(writer: &mpsc::Sender<WriterThreadRequest>, events: &[&str]) {
     let (response_tx, answer) = oneshot::channel();
     let events = events.iter().map(|text| event(text)).collect();
-    let request =
-        WriterThreadRequest::Append { events, condition: None, tracking_info: None, response_tx, cancel: None };
+    let request = WriterThreadRequest::Append {
+        events,
+        condition: None,
+        tracking_info: None,
+        response_tx,
+        cancel: None,
+    };
     writer.blocking_send(request).ok().expect("the writer runs");
     answer.blocking_recv().expect("an answer").expect("appended");
 }
 
 fn main() -> Done<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [file, events, mode] = &arguments[..] else { return Err("usage: peer-umadb FILE EVENTS MODE".into()) };
+    let [file, events, mode] = &arguments[..] else {
+        return Err("usage: peer-umadb FILE EVENTS MODE".into());
+    };
     let text = std::fs::read_to_string(events)?;
     let events: Vec<&str> = text.lines().collect();
     let (warm, events) = events.split_at(WARM_UP);

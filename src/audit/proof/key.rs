@@ -1,7 +1,7 @@
 //! Ed25519 keys in the files that OpenSSL reads: PKCS#8 and SubjectPublicKeyInfo, PEM (RFC 8410, RFC 7468).
 
 use std::fmt;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
@@ -9,6 +9,9 @@ use ed25519_dalek::pkcs8::{DecodePrivateKey as _, DecodePublicKey as _, EncodePu
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
 use crate::error::{Error, Result};
+
+/// The most bytes of a file that are read: a key has about 120, and comments may stand before it.
+const BYTES_MAX: u64 = 64 << 10;
 
 /// A private key for signatures. Anyone who has its file can sign, so keep the file private.
 pub struct Key(SigningKey);
@@ -53,7 +56,7 @@ impl Key {
     /// # Errors
     /// [`Error::Io`], [`Error::NotAKey`].
     pub fn read(path: &Path) -> Result<Self> {
-        let pem = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
+        let pem = read(path)?;
         let key = SigningKey::from_pkcs8_pem(&pem)
             .map_err(|_| not_a_key(path, "it holds no Ed25519 private key (PKCS#8, PEM)"))?;
         Ok(Self(key))
@@ -72,6 +75,14 @@ impl Key {
     }
 }
 
+/// Reads the file of a key. It may be a pipe, as `<(command)` in a shell is one.
+fn read(path: &Path) -> Result<String> {
+    let mut pem = String::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut pem));
+    read.map_err(Error::io("reading", path))?;
+    Ok(pem)
+}
+
 impl PublicKey {
     /// Reads a public key: 64 hex digits, or the path of a file with a public or a private key.
     ///
@@ -82,7 +93,7 @@ impl PublicKey {
             return Ok(key);
         }
         let path = Path::new(text);
-        let pem = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
+        let pem = read(path)?;
         match VerifyingKey::from_public_key_pem(&pem) {
             Ok(key) => Ok(Self(key)),
             Err(_) => Key::read(path).map(|key| key.public()),
@@ -157,6 +168,14 @@ pub(super) fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_does_not_end_is_no_key() {
+        let endless = Path::new("/dev/zero");
+        assert!(matches!(Key::read(endless), Err(Error::NotAKey { .. })));
+        assert!(matches!(PublicKey::read("/dev/zero"), Err(Error::NotAKey { .. })));
+    }
 
     #[test]
     fn a_key_is_what_its_file_says() {

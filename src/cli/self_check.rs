@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
@@ -151,6 +151,9 @@ impl Drop for Scratch {
 /// The number of events that are appended one by one.
 const EVENTS: u64 = 100;
 
+/// How long a second process may take. It takes milliseconds, unless locks do not work here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Checks the folder of the database with a database of its own.
 fn disk(place: &Place<'_>, checks: &mut Checks<'_>) -> Result<()> {
     let folder = existing(place.path);
@@ -211,13 +214,26 @@ fn appended(store: &Store, folder: &Path) -> Result<String> {
 /// Reads the database from a second process while this one has it open.
 fn read_elsewhere(path: &Path) -> Result<String> {
     let program = std::env::current_exe().map_err(Error::io("finding", "this program"))?;
-    let listed = Command::new(&program)
+    let mut child = Command::new(&program)
         .arg("--db")
         .arg(path)
         .args(["--json", "list"])
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .map_err(Error::io("starting", &program))?;
+    // What it prints fits into its pipes, so that it need not be read meanwhile.
+    let begun = Instant::now();
+    while child.try_wait().map_err(Error::io("waiting for", &program))?.is_none() {
+        if begun.elapsed() > PATIENCE {
+            let _ended_already = child.kill().and_then(|()| child.wait());
+            let what = format!("a second process has not read it within {} s", PATIENCE.as_secs());
+            return Err(Error::Corrupt { what });
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let listed = child.wait_with_output().map_err(Error::io("reading from", &program))?;
     let answer: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
     match answer["conversations"][0]["event_count"].as_u64() {
         Some(EVENTS) => Ok(format!("a second process reads all {}", plural(EVENTS, "event"))),

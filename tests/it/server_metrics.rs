@@ -80,7 +80,10 @@ async fn what_follows_the_file_is_counted_by_how_far_it_is_behind() {
     assert!(figure(&text, "annals_feed_behind") > 1.0, "{text}");
     assert_eq!(figure(&text, name), 41.0);
     drop(feed);
-    while figure(&figures().await, "annals_feed_behind") > 0.0 {}
+    let closed = async { while figure(&figures().await, "annals_feed_behind") > 0.0 {} };
+    tokio::time::timeout(std::time::Duration::from_secs(120), closed)
+        .await
+        .expect("the feed ends with its client");
     server.end().await;
 }
 

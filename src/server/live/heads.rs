@@ -78,7 +78,7 @@ fn name(at: Timestamp) -> String {
     format!("{}{}{}", NAME.0, at.to_rfc3339().replace(':', "-"), NAME.1)
 }
 
-/// Returns the newest head in the folder. `None` if there is none that can be read: another one is written then.
+/// Returns the newest head in the folder. `None` if the newest file is no head; then the next head is written anyway.
 fn newest(folder: &Path) -> Result<Option<SignedHead>> {
     let entries = fs::read_dir(folder).map_err(Error::io("reading", folder))?;
     let is_head = |name: &String| name.starts_with(NAME.0) && name.ends_with(NAME.1);
@@ -97,6 +97,11 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     let written = File::create_new(&unfinished)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&unfinished, path));
+    // Some file systems cannot sync a folder. Then there is nothing better to do.
+    #[cfg(unix)]
+    if let Some(folder) = path.parent() {
+        let _unsynced = File::open(folder).and_then(|folder| folder.sync_all());
+    }
     if written.is_err() {
         // It may not exist. The caller gets the first error.
         let _unfinished = fs::remove_file(&unfinished);

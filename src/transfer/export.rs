@@ -187,7 +187,7 @@ impl<'a> Exporter<'a> {
         }
         if let Some(origin) = origin.filter(|origin| origin.is_file) {
             let Some(container) = &origin.container else { return Ok(0) };
-            return self.write_container(conversation, container, target, "", progress);
+            return self.write_container(conversation, container, u64::MAX, target, "", progress);
         }
         fs::create_dir_all(&target.root).map_err(Error::io("creating", &target.root))?;
         let events = self.write_folder(conversation, origin, target, "", progress)?;
@@ -203,6 +203,8 @@ impl<'a> Exporter<'a> {
         prefix: &str,
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
+        // The base state is that of the last event that is written, also if another process appends meanwhile.
+        let (until, base_state) = self.store.standing(conversation)?;
         let container = origin.and_then(|origin| origin.container.as_ref());
         // The attachments come first, so that newer data of the conversation overwrites them.
         for attachment in self.store.attachments(conversation)? {
@@ -219,17 +221,17 @@ impl<'a> Exporter<'a> {
         let events = match container {
             Some(container) => {
                 let path = format!("{prefix}{}", container.file);
-                self.write_container(conversation, container, target, &path, progress)?
+                self.write_container(conversation, container, until, target, &path, progress)?
             }
             None => {
                 let directory = origin.map_or(layout::EVENTS, |origin| &origin.events_directory);
                 if origin.is_none() {
                     target.folder(&format!("{prefix}{directory}"))?; // the reference makes it even without events
                 }
-                self.write_events(conversation, target, &format!("{prefix}{directory}"), progress)?
+                self.write_events(conversation, until, target, &format!("{prefix}{directory}"), progress)?
             }
         };
-        if let Some(state) = self.store.base_state(conversation)? {
+        if let Some(state) = base_state {
             let path =
                 origin.and_then(|origin| origin.base_state_path.as_deref()).unwrap_or(layout::BASE_STATE);
             target.write(&format!("{prefix}{path}"), state.document.as_str().as_bytes())?;
@@ -241,7 +243,8 @@ impl<'a> Exporter<'a> {
             match &origin {
                 Some(_) if !lies_within(origin.as_ref()) => {}
                 Some(Origin { is_file: true, container: Some(container), folder, .. }) => {
-                    self.write_container(&child, container, target, &format!("{prefix}{folder}"), progress)?;
+                    let path = format!("{prefix}{folder}");
+                    self.write_container(&child, container, u64::MAX, target, &path, progress)?;
                 }
                 Some(inner) => {
                     let prefix = format!("{prefix}{}/", inner.folder);
@@ -256,9 +259,11 @@ impl<'a> Exporter<'a> {
         Ok(events)
     }
 
+    /// Writes the first `until` events, each into a file of its own.
     fn write_events(
         &self,
         conversation: &ConversationId,
+        until: u64,
         target: &mut Target,
         directory: &str,
         progress: &mut dyn FnMut(u64),
@@ -267,10 +272,11 @@ impl<'a> Exporter<'a> {
         let mut events = 0;
         loop {
             let page = events;
+            let end = until.min(page + PAGE);
             // Read before the scan: a scan holds a connection, and there may be only one.
             let mut names = self.store.event_files(conversation, page, page + PAGE - 1)?;
             self.store.scan(conversation, Sequence(page), |event| {
-                if events == page + PAGE {
+                if events == end {
                     return Ok(false);
                 }
                 let name = names.remove(&event.sequence.0).unwrap_or_else(|| numbering.choose(event.id));
@@ -280,17 +286,19 @@ impl<'a> Exporter<'a> {
                 progress(events);
                 Ok(true)
             })?;
-            if events < page + PAGE {
+            if events < page + PAGE || events == until {
                 return Ok(events);
             }
         }
     }
 
-    /// Writes the one file that holds all events. `path` is "" if the export is only that file.
+    /// Writes the one file that holds all events: the first `until` of them. `path` is "" if the export is only that
+    /// file.
     fn write_container(
         &self,
         conversation: &ConversationId,
         container: &Container,
+        until: u64,
         target: &mut Target,
         path: &str,
         progress: &mut dyn FnMut(u64),
@@ -307,6 +315,9 @@ impl<'a> Exporter<'a> {
         };
         write(&glue.prefix)?;
         self.store.scan(conversation, Sequence(0), |event| {
+            if events == until {
+                return Ok(false);
+            }
             if events > 0 {
                 write(&glue.separator)?;
             }

@@ -66,8 +66,12 @@ impl Exporter<'_> {
         report: &mut UpgradeReport,
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
-        let events = self.write_raised_events(conversation, target, prefix, report, progress)?;
-        self.write_raised_base_state(conversation, target, prefix, report)?;
+        // The base state is that of the last event that is written, also if another process appends meanwhile.
+        let (until, base_state) = self.store.standing(conversation)?;
+        let events = self.write_raised_events(conversation, until, target, prefix, report, progress)?;
+        if let Some(state) = base_state {
+            write_raised_base_state(state.document.as_str(), target, prefix, report)?;
+        }
         let root = self
             .store
             .origin(conversation)?
@@ -95,6 +99,7 @@ impl Exporter<'_> {
     fn write_raised_events(
         &self,
         conversation: &ConversationId,
+        until: u64,
         target: &mut Target,
         prefix: &str,
         report: &mut UpgradeReport,
@@ -103,6 +108,9 @@ impl Exporter<'_> {
         target.folder(&format!("{prefix}{}", layout::EVENTS))?;
         let mut events = 0;
         self.store.scan(conversation, Sequence(0), |stored| {
+            if stored.sequence.0 >= until {
+                return Ok(false);
+            }
             let id = EventId::new(stored.id)?;
             let given = Given { id: Some(&id), timestamp: None };
             let raised = upcast::read(stored.payload, &given)
@@ -131,24 +139,22 @@ impl Exporter<'_> {
         })?;
         Ok(events)
     }
+}
 
-    fn write_raised_base_state(
-        &self,
-        conversation: &ConversationId,
-        target: &mut Target,
-        prefix: &str,
-        report: &mut UpgradeReport,
-    ) -> Result<()> {
-        let Some(state) = self.store.base_state(conversation)? else { return Ok(()) };
-        let path = format!("{prefix}{}", layout::BASE_STATE);
-        let raised = upcast_base_state(state.document.as_str())?;
-        for step in raised.iter().flat_map(|raised| &raised.steps) {
-            *report.steps.entry(step.as_str()).or_default() += 1;
-        }
-        let document = raised.as_ref().map_or(state.document.as_str(), |raised| &*raised.document);
-        let renamed = upcast::renamed_in_base_state(document, &stand_in);
-        target.write(&path, renamed.as_deref().unwrap_or(document).as_bytes())
+fn write_raised_base_state(
+    stored: &str,
+    target: &mut Target,
+    prefix: &str,
+    report: &mut UpgradeReport,
+) -> Result<()> {
+    let raised = upcast_base_state(stored)?;
+    for step in raised.iter().flat_map(|raised| &raised.steps) {
+        *report.steps.entry(step.as_str()).or_default() += 1;
     }
+    let document = raised.as_ref().map_or(stored, |raised| &*raised.document);
+    let renamed = upcast::renamed_in_base_state(document, &stand_in);
+    target
+        .write(&format!("{prefix}{}", layout::BASE_STATE), renamed.as_deref().unwrap_or(document).as_bytes())
 }
 
 /// Returns the id under which the reference's loader finds an event, made from the event's own id. `None` if it

@@ -1,5 +1,5 @@
 //! Exports from damaged files: every conversation whose own data can be read is exported as it was, the others are
-//! reported, and nothing incomplete is written.
+//! reported, and nothing incomplete is written. Exports of conversations that are being written are of one moment.
 
 use std::fs;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -304,4 +304,42 @@ fn the_command_exports_what_it_can_and_its_exit_code_says_whether_that_is_all() 
     let all = report["conversations"].as_array().unwrap();
     let refused = all.iter().filter(|one| one["status"] == "refused" && one["error"].is_string()).count();
     assert!(all.len() == 10 && refused > 0, "{report}");
+}
+
+#[test]
+fn an_export_has_the_base_state_of_its_last_event_if_another_appends_meanwhile() {
+    let numbered = |place: u64| uuid::Uuid::from_u128(u128::from(place)).to_string();
+    for format in [Format::OpenHands, Format::Upgraded] {
+        // More than one page of events.
+        for length in [2, 1_500] {
+            let scratch = Scratch::new();
+            let store = Store::open_with(scratch.database(), &quick()).unwrap();
+            let other = Store::open_with(scratch.database(), &quick()).unwrap();
+            let talk = conversation("talk");
+            let events: Vec<_> =
+                (0..length).map(|place| user_message(&numbered(place), "one of many")).collect();
+            store.append(&talk, Expected::Empty, &events).unwrap();
+            let fields = vec![FieldChange::set("execution_status", "\"idle\"").unwrap()];
+            store.save_base_state(&talk, BaseStateChange::new(fields)).unwrap();
+            let mut progress = |count| {
+                if count == 1 {
+                    other
+                        .append(
+                            &talk,
+                            Expected::Any,
+                            &[user_message(&numbered(length), "appended meanwhile")],
+                        )
+                        .unwrap();
+                }
+            };
+            let report =
+                Exporter::new(&store, format).export(&talk, &scratch.path("out"), &mut progress).unwrap();
+            assert_eq!(report.events, length, "{format:?}");
+            let files = fs::read_dir(report.path.join("events")).unwrap().count() as u64;
+            assert_eq!(files, length, "{format:?}");
+            let state = fs::read_to_string(report.path.join("base_state.json")).unwrap();
+            let state: serde_json::Value = serde_json::from_str(&state).unwrap();
+            assert_eq!(state["leaf_event_id"], numbered(length - 1), "{format:?}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
 use crate::store::engine::{self, WhileDoing as _};
 use crate::store::table::archive::Payloads;
+use crate::store::table::base_state::{self, BaseState};
 use crate::store::table::catalogue;
 
 const RAW_ROWS: &str = "SELECT sequence, id, kind, parent_id, tool_call_id, recorded_at, \
@@ -75,6 +76,26 @@ impl Store {
                 .doing("reading a conversation's row")
         })?;
         trunk.ok_or_else(|| Error::UnknownConversation { conversation: conversation.to_string() })
+    }
+
+    /// Returns the number of a conversation's events, and its base state as it is right after the last of them.
+    ///
+    /// Both are of one moment. HEAD in the base state is never an event beyond that number.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and any read error.
+    pub(crate) fn standing(&self, conversation: &ConversationId) -> Result<(u64, Option<BaseState>)> {
+        self.read(|db| {
+            let count = db
+                .prepare_cached(TRUNK)
+                .and_then(|mut statement| {
+                    statement.query_row([conversation.as_str()], |row| row.get::<_, i64>(0)).optional()
+                })
+                .doing("reading a conversation's row")?;
+            let unknown = || Error::UnknownConversation { conversation: conversation.to_string() };
+            let count = count.ok_or_else(unknown)?.cast_unsigned();
+            Ok((count, base_state::load(db, catalogue::key(db, conversation)?)?))
+        })
     }
 
     /// Returns the key of the conversation whose sub-agent the conversation with this key is of.

@@ -286,6 +286,29 @@ async fn decisions_and_deletions_are_recorded_under_the_name_of_the_key() {
     assert!(act.to_string().contains("boss (server key)"), "{act}");
 }
 
+/// The status is known a moment before the run that asks has ended.
+#[tokio::test]
+async fn an_answer_that_comes_as_soon_as_the_status_is_known_is_not_lost() {
+    let server = Served::start().await;
+    let ann = add(&server, "ann", "approve");
+    for round in 0..20 {
+        let model = model_runs("echo yes");
+        let mut wanted = server.conversation_request(&model);
+        wanted["confirmation_policy"] = json!({"kind": "AlwaysConfirm"});
+        let made = server.post("/api/conversations", wanted).await.ok();
+        let id = made["id"].as_str().unwrap();
+        let message = json!({"role": "user", "content": [{"type": "text", "text": "Go"}], "run": true});
+        server.post(&format!("/api/conversations/{id}/events"), message).await.ok();
+        // Without a pause in between.
+        let path = format!("/api/conversations/{id}");
+        while server.get(&path).await.ok()["execution_status"] != json!("waiting_for_confirmation") {}
+        let respond = format!("{path}/events/respond_to_confirmation");
+        let answered = send(&server, &ann, "POST", &respond, &json!({"accept": true})).await;
+        assert_eq!(answered.status, 200, "round {round}: {}", answered.text());
+        finished(&server, id).await;
+    }
+}
+
 /// Consent to nothing is a run, which is more than an answer.
 #[tokio::test]
 async fn the_role_approve_cannot_run_a_conversation_by_consenting() {

@@ -25,7 +25,6 @@ use crate::server::http::request::{self, Params, PathId};
 use crate::server::http::stream::Stream;
 use crate::server::live::session::Busy;
 use crate::server::live::wire::{self, Nulls, Provenance, provenance};
-use crate::state::ExecutionStatus;
 use crate::store::{EventQuery, KeyRole, Store, StoredEvent};
 
 /// The maximum number of events in a page.
@@ -377,7 +376,7 @@ async fn respond(
     let reason = request::text(&members, "reason")?.unwrap_or("User rejected the action.").to_owned();
     let session = app.sessions().open(&app, &id).await.map_err(named(&id))?;
     if accepts {
-        let waits = session.conversation.status() == ExecutionStatus::WaitingForConfirmation;
+        let waits = session.waits_for_answer(&app).await?;
         // Without a waiting action this is a run, which takes more than the right to answer.
         if !waits && !caller.may(KeyRole::Write) {
             return Err(Failure::conflict("No action waits for an answer."));

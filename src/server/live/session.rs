@@ -25,6 +25,9 @@ use crate::state::ExecutionStatus;
 /// reference's client waits for that state after the answer. If the state came before the answer, it waits 30 s more.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(100);
 
+/// How long an answer to waiting actions waits for the end of the run that asked. The run has nothing left to do by then.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
 /// An open conversation.
 pub(in crate::server) struct Session {
     /// The conversation.
@@ -106,6 +109,25 @@ impl Session {
             }
             ended.await;
         }
+    }
+
+    /// Returns whether actions wait for an answer: those that the caller knows of, and no later ones.
+    ///
+    /// The stored status says so a moment before the run that asked has ended. An answer that comes in between waits for
+    /// that end. It must not be lost, and it must not be given to what a later run asks.
+    ///
+    /// # Errors
+    /// An error of the store.
+    pub async fn waits_for_answer(&self, app: &App) -> Result<bool, Failure> {
+        let waiting = ExecutionStatus::WaitingForConfirmation;
+        let id = self.conversation.id().clone();
+        let row = app.ask(move |store| store.conversation(&id)).await?;
+        if row.status == waiting.as_str() {
+            let _is_over = tokio::time::timeout(ENDS_WITHIN, self.ended()).await;
+            let now = self.conversation.snapshot();
+            return Ok(now.status == waiting && now.event_count == row.event_count);
+        }
+        Ok(self.conversation.status() == waiting)
     }
 
     /// Returns whether the conversation was running in a process that no longer exists.

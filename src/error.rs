@@ -8,6 +8,7 @@ mod input;
 mod nature;
 mod own;
 mod setup;
+mod shared;
 
 use std::path::PathBuf;
 
@@ -22,6 +23,7 @@ pub use input::InputError;
 pub use nature::{Result, Source};
 pub use own::OwnProjectionError;
 pub use setup::SetupError;
+pub use shared::SharedError;
 
 /// An error of the store or its tools.
 #[derive(Debug, thiserror::Error)]
@@ -153,9 +155,12 @@ pub enum Error {
         /// The existing projections.
         known: Vec<String>,
     },
-    /// A projection of the host's own did not do its work.
+    /// A projection of the host's own did not work.
     #[error(transparent)]
     OwnProjection(#[from] OwnProjectionError),
+    /// The log that the store shares with others cannot be used.
+    #[error(transparent)]
+    Shared(#[from] SharedError),
     /// The file has no search index and is open for reading only. Search it once in a writable store.
     #[error("{path:?} has no search index yet, and only a writable store can build one")]
     NoIndex {
@@ -479,9 +484,7 @@ pub enum Error {
         problem: &'static str,
     },
     /// The subscription is not the one that this handle stands for. Nothing was written. Open it again.
-    #[error(
-        "the subscription {name:?} {what} since this handle was opened; open it again to go on from its place"
-    )]
+    #[error("the subscription {name:?} {what} since this handle was opened; open it again to go on")]
     StaleSubscription {
         /// Its name.
         name: String,

@@ -110,6 +110,8 @@ pub mod replay;
 pub mod secret;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "postgres")]
+pub mod shared;
 #[cfg(feature = "agent")]
 mod shell;
 #[cfg(feature = "agent")]

@@ -24,6 +24,11 @@ pub(super) struct Arguments {
     #[arg(long, global = true, value_name = "FILE", env = "ANNALS_DB", default_value_os_t = super::default_database())]
     pub db: PathBuf,
 
+    /// The log in PostgreSQL that the file is a replica of
+    #[cfg(feature = "postgres")]
+    #[arg(long, global = true, value_name = "ADDRESS", env = "ANNALS_SHARED", hide_env_values = true)]
+    pub shared: Option<String>,
+
     /// Print JSON for programs; docs/cli.md describes it
     #[arg(long, global = true)]
     pub json: bool,

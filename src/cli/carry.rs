@@ -109,7 +109,7 @@ pub(super) fn merge(_place: &Place<'_>, command: &Merge, output: &Output) -> Res
     let mut sources = Vec::new();
     for file in &command.files {
         refuse_same(file, &command.into)?;
-        sources.push(Place { path: file }.read_only()?);
+        sources.push(Place::alone(file).read_only()?);
     }
     let target = Target::open(&command.into, command.how.dry_run)?;
     let mut outcome = Outcome::new(&command.into, &command.how);
@@ -171,7 +171,7 @@ enum Target {
 
 impl Target {
     fn open(path: &Path, dry_run: bool) -> Result<Self> {
-        let place = Place { path };
+        let place = Place::alone(path);
         match (dry_run, path.exists()) {
             (false, _) => place.create().map(Self::File),
             (true, true) => place.read_only().map(Self::File),

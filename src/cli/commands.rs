@@ -83,6 +83,7 @@ commands! {
     Archive(archive::Archive) => archive::run,
     Unarchive(archive::Unarchive) => archive::undo,
     Vacuum(vacuum::Arguments) => vacuum::run,
+    #[cfg(feature = "postgres")] Shared(shared::Arguments) => shared::run,
     SelfCheck(self_check::Arguments) => self_check::run,
     Completions(completions::Arguments) => completions::run,
     Man(man::Arguments) => man::run,

@@ -53,7 +53,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Carry", &["import", "export", "merge", "split", "copy"]),
     ("Remove", &["delete", "prune", "redact", "erase", "scan-secrets", "admin-log"]),
-    ("Serve and set up", &["serve", "mcp", "self-check", "completions", "man", HELP]),
+    ("Serve and set up", &["serve", "mcp", "shared", "self-check", "completions", "man", HELP]),
 ];
 
 /// The command that the library adds.

@@ -77,6 +77,8 @@ mod server_keys;
 mod serving;
 #[cfg(feature = "agent")]
 mod settings;
+#[cfg(feature = "postgres")]
+mod shared;
 mod show;
 #[cfg(feature = "agent")]
 mod signals;
@@ -129,7 +131,11 @@ pub fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let output = Output::new(arguments.json, is_paged(&given));
-    let place = Place { path: &arguments.db };
+    let place = Place {
+        path: &arguments.db,
+        #[cfg(feature = "postgres")]
+        shared: arguments.shared.as_deref(),
+    };
     match arguments.command.run(&place, &output).and_then(|code| output.flush().map(|()| code)) {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::from(DONE),
@@ -161,9 +167,21 @@ fn is_paged(_given: &clap::ArgMatches) -> bool {
 /// The path of the database, with methods that open it as a command needs it.
 struct Place<'a> {
     path: &'a Path,
+    /// The address of the log that the file is a replica of. `None` if it is on its own.
+    #[cfg(feature = "postgres")]
+    shared: Option<&'a str>,
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    /// A file on its own.
+    fn alone(path: &'a Path) -> Self {
+        Self {
+            path,
+            #[cfg(feature = "postgres")]
+            shared: None,
+        }
+    }
+
     /// Returns the `--db` option as the user must type it. Empty for the default database.
     fn option(&self) -> String {
         if self.path == default_database() { String::new() } else { format!(" --db {}", quoted(self.path)) }
@@ -193,13 +211,33 @@ impl Place<'_> {
     }
 
     fn open(&self, options: &Options) -> Result<Store> {
-        let store = Store::open_with(self.path, &Options { actor: actor::who(), ..options.clone() })?;
+        let options = Options { actor: actor::who(), ..options.clone() };
+        let store = self.open_here_or_shared(&options)?;
         upgrade::tell(&store, self.path);
         loading::tell(&store);
         if let Some(warning) = store.maintenance().write_log().warning() {
             print::tell(format_args!("annals: {}: {warning}", self.path.display()));
         }
         Ok(store)
+    }
+}
+
+impl Place<'_> {
+    #[cfg(not(feature = "postgres"))]
+    fn open_here_or_shared(&self, options: &Options) -> Result<Store> {
+        Store::open_with(self.path, options)
+    }
+
+    /// Opens the file, on its shared log if one is named and the file may be written.
+    #[cfg(feature = "postgres")]
+    fn open_here_or_shared(&self, options: &Options) -> Result<Store> {
+        match self.shared {
+            // What is not in the file is in the log, so a missing file is made.
+            Some(address) if !options.read_only => {
+                Store::open_shared(address, self.path, &options.clone().create(true))
+            }
+            Some(_) | None => Store::open_with(self.path, options),
+        }
     }
 }
 

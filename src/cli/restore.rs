@@ -112,7 +112,7 @@ impl Drop for Scratch {
 /// Restores one conversation into a file that may contain others.
 fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> {
     let id = Backup::find(&command.from, id)?;
-    let target = Place { path: to }.create()?;
+    let target = Place::alone(to).create()?;
     let length = |source: &Store| match &command.at {
         None => Ok(None),
         Some(at) => {

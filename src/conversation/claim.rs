@@ -4,6 +4,8 @@
 //! lock when the process ends for any reason, so no process waits for a dead one. A remaining file means nothing. A
 //! store in memory belongs to one process and needs no lock.
 //!
+//! If the store shares its log with other machines, a run also holds a lease there.
+//!
 //! While the lock is held, the file contains its holder: `PID SINCE`, with the time in microseconds since 1970.
 
 use std::fs::{self, File, TryLockError};
@@ -14,6 +16,8 @@ use std::time::Duration;
 use crate::conversation::error::{ConversationError, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
+#[cfg(feature = "postgres")]
+use crate::store::{Lease, Leased};
 
 /// How often to try to get the lock, and the delay between two tries. A process that only checks the lock holds it for
 /// a moment.
@@ -52,6 +56,9 @@ impl Runner {
 pub(crate) struct Claim {
     /// The locked file and its path. `None` for a store in memory.
     held: Option<(File, PathBuf)>,
+    /// The right among all machines. `None` if the store shares no log.
+    #[cfg(feature = "postgres")]
+    lease: Option<Lease>,
 }
 
 impl Claim {
@@ -60,9 +67,29 @@ impl Claim {
     /// # Errors
     /// [`ConversationError::Claim`] if the lock's file cannot be made or locked.
     pub async fn take(store: &Store, id: &ConversationId) -> Result<Option<Self>> {
+        #[cfg_attr(not(feature = "postgres"), allow(unused_mut))]
+        let Some(mut claim) = Self::lock(store, id).await? else { return Ok(None) };
+        #[cfg(feature = "postgres")]
+        match lease(store, id).await? {
+            Leased::Alone => {}
+            Leased::Taken => return Ok(None),
+            Leased::Held(lease) => claim.lease = Some(lease),
+        }
+        Ok(Some(claim))
+    }
+
+    fn new(held: Option<(File, PathBuf)>) -> Self {
+        Self {
+            held,
+            #[cfg(feature = "postgres")]
+            lease: None,
+        }
+    }
+
+    async fn lock(store: &Store, id: &ConversationId) -> Result<Option<Self>> {
         let place = place(store, id);
         let place = place.map_err(|source| ConversationError::Claim { path: store.path(), source })?;
-        let Some(path) = place else { return Ok(Some(Self { held: None })) };
+        let Some(path) = place else { return Ok(Some(Self::new(None))) };
         let failed = |source| ConversationError::Claim { path: path.clone(), source };
         for _ in 0..ATTEMPTS {
             let file = open(&path).map_err(failed)?;
@@ -71,7 +98,7 @@ impl Claim {
                     let Runner { process, since } = Runner::own();
                     // Only informative. The lock holds without it, for example if the disk is full.
                     let _ignored = file.set_len(0).and_then(|()| write!(&file, "{process} {}", since.0));
-                    return Ok(Some(Self { held: Some((file, path)) }));
+                    return Ok(Some(Self::new(Some((file, path)))));
                 }
                 // The former holder removed the file after it was opened here.
                 Ok(()) => {}
@@ -85,6 +112,8 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        #[cfg(feature = "postgres")]
+        drop(self.lease.take());
         if let Some((file, path)) = self.held.take() {
             // The file is removed before it is unlocked, so that a process that has opened it sees that it is gone.
             // The folder stays while it has other files.
@@ -97,8 +126,30 @@ impl Drop for Claim {
     }
 }
 
-/// Returns whether any process runs the conversation.
+/// Takes the right to run among all machines. The run before may not have given it back yet.
+#[cfg(feature = "postgres")]
+async fn lease(store: &Store, id: &ConversationId) -> Result<Leased> {
+    for attempt in 1.. {
+        let (own, name) = (store.clone(), id.clone());
+        let leased = tokio::task::spawn_blocking(move || own.lease(&name)).await;
+        let lost = |source: tokio::task::JoinError| crate::Error::Storage {
+            doing: "taking a lease",
+            source: source.into(),
+        };
+        match leased.map_err(lost)?? {
+            Leased::Taken if attempt < ATTEMPTS => tokio::time::sleep(RETRY_DELAY).await,
+            leased => return Ok(leased),
+        }
+    }
+    Ok(Leased::Taken)
+}
+
+/// Returns whether any process runs the conversation, here or on another machine.
 pub(super) fn is_taken(store: &Store, id: &ConversationId) -> bool {
+    #[cfg(feature = "postgres")]
+    if store.is_leased_elsewhere(id) {
+        return true;
+    }
     let open = || place(store, id)?.map(File::open).transpose();
     match open() {
         Ok(Some(file)) => matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use super::{Error, OwnProjectionError, SetupError};
+use super::{Error, OwnProjectionError, SetupError, SharedError};
 
 /// What an error means for the caller. Every error has exactly one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,7 +70,12 @@ impl Error {
             | Self::Subscription { .. } => ErrorClass::Invalid,
             Self::BatchTooLarge { .. } | Self::AttachmentTooLarge { .. } => ErrorClass::TooLarge,
             Self::QueryCancelled => ErrorClass::Cancelled,
-            Self::Busy { .. } | Self::NoReader | Self::Overloaded { .. } => ErrorClass::Busy,
+            Self::Busy { .. }
+            | Self::NoReader
+            | Self::Overloaded { .. }
+            | Self::Shared(
+                SharedError::Unreachable { .. } | SharedError::Unknown | SharedError::OnlyThere { .. },
+            ) => ErrorClass::Busy,
             Self::DiskFull { .. } | Self::NoRoom { .. } => ErrorClass::Full,
             Self::Io { source, .. } if is_full(source.kind()) => ErrorClass::Full,
             Self::Io { source, .. } if source.kind() == ErrorKind::NotFound => ErrorClass::Unusable,
@@ -103,12 +108,23 @@ impl Error {
                 | SetupError::NoSuchKey { .. }
                 | SetupError::TooManyKeys { .. },
             )
+            | Self::Shared(
+                SharedError::Replica { .. }
+                | SharedError::Address { .. }
+                | SharedError::None { .. }
+                | SharedError::Exists { .. }
+                | SharedError::OtherVersion { .. }
+                | SharedError::NotItsReplica { .. },
+            )
             | Self::WouldOverwrite { .. } => ErrorClass::Unusable,
             Self::WrongSignature { .. }
             | Self::Moved { .. }
             | Self::LostTable { .. }
             | Self::NotDerived { .. }
             | Self::OwnProjection(OwnProjectionError::Stuck { .. })
+            | Self::Shared(
+                SharedError::Ahead { .. } | SharedError::Differs { .. } | SharedError::Fenced { .. },
+            )
             | Self::CatalogueContradicts(_)
             | Self::Corrupt { .. }
             | Self::Storage { .. }

@@ -17,6 +17,7 @@
 //! * `derived`: the schema and the projections, which can be made again
 //! * `table`: the tables that hold the truth
 //! * `own`: projections of a host's own: what the host gives, and what their statements may do
+//! * `replica`: what a log that several stores share needs of a file: the changes of a transaction, and those of others
 //! * `engine`: SQLite's errors, transactions, reading connections and memory
 //!
 //! `handle` opens a [`Store`] and appends to it; the rooms add methods to it or to one of its groups: [`Backup`],
@@ -33,6 +34,8 @@ mod own;
 #[cfg(test)]
 mod plans;
 mod read;
+#[cfg(feature = "postgres")]
+mod replica;
 mod table;
 mod transfer;
 mod write;
@@ -56,6 +59,10 @@ pub(crate) use file::database::{HEADER_BYTES, SQLITE_MAGIC, is_annals};
 #[cfg(feature = "cli")]
 pub(crate) use file::database::{engine_shares_its_cache, engine_version};
 pub use file::write_log::{LogReader, WriteLog};
+#[cfg(feature = "postgres")]
+pub(crate) use handle::WeakStore;
+#[cfg(all(feature = "agent", feature = "postgres"))]
+pub(crate) use handle::{Lease, Leased};
 pub use maintenance::backup::{
     BackupFile, BackupFolder, BackupReport, BackupResult, Changes, RestoreOptions, RestorePoint, Restored,
 };
@@ -96,6 +103,8 @@ pub use read::search::{Hit, SearchFilter};
 pub(crate) use read::server_keys::ServerKeys;
 pub use read::subscription::{SUBSCRIPTION_NAME_BYTES_MAX, Subscription, SubscriptionStatus};
 pub use read::usage::ReplyUsage;
+#[cfg(feature = "postgres")]
+pub(crate) use replica::{Effects, Head, Row};
 pub use table::admin::{Act, ActKind, Receipt};
 pub use table::archive::{ArchiveProgress, ArchiveReport, Archived};
 pub use table::arrival::Unfinished;
@@ -106,12 +115,16 @@ pub use table::kept::Part;
 pub use table::log::StoredEvent;
 pub use table::origin::{Container, Glue, Origin, Problem};
 pub use table::repair::{Mending, Repair};
+#[cfg(feature = "postgres")]
+pub(crate) use table::replica::Seen;
 #[cfg(any(feature = "cli", feature = "server"))]
 pub(crate) use table::server_key::{KeyRole, ServerKey};
 pub(crate) use transfer::carry::{Beside, Parcel, Step};
 pub(crate) use transfer::foreign::{ForeignDatabase, ForeignTable, ForeignValue, NewForeignDatabase};
 pub(crate) use transfer::import::{Arrival, ArrivingFile, ImportSource, LogCopy, Surroundings};
 pub use write::append::{Append, Appended, Leaf};
+#[cfg(feature = "postgres")]
+pub(crate) use write::order::{News, Sequencer, Turn};
 pub use write::queue::Lead;
 pub use write::writer::WriteCounts;
 

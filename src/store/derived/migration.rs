@@ -18,7 +18,7 @@ mod migrations {
 }
 
 /// The number of the newest file in `migrations/`.
-const NEWEST_FILE: u32 = 21;
+const NEWEST_FILE: u32 = 22;
 
 /// The schema version that this program writes, in `PRAGMA user_version`. It grows by one with every migration, and
 /// with every projection that makes its tables itself.

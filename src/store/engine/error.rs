@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, ffi};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SharedError};
 
 /// Adds to an engine error what was being done.
 pub(in crate::store) trait WhileDoing<T> {
@@ -198,6 +198,9 @@ pub(in crate::store) fn is_damage(error: &Error) -> bool {
 pub(in crate::store) fn is_fatal(error: &Error) -> bool {
     let source = match error {
         Error::Corrupt { .. } => return true,
+        Error::Shared(SharedError::OnlyThere { source }) => {
+            return source.downcast_ref::<Error>().is_some_and(is_fatal);
+        }
         Error::Storage { source, .. } | Error::DiskFull { source, .. } => source,
         _ => return false,
     };

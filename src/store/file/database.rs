@@ -27,6 +27,11 @@ pub(crate) const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// The number of first bytes of a file that [`is_annals`] needs.
 pub(crate) const HEADER_BYTES: usize = 72;
 
+/// Sets whether deleted content is overwritten: `ON`, or as usual ([`OVERWRITING`]).
+pub(in crate::store) fn set_overwriting(db: &Connection, how: &str) -> Result<()> {
+    db.query_row(&format!("PRAGMA secure_delete = {how}"), [], |_| Ok(())).doing("setting up the database")
+}
+
 /// Returns whether a file that begins with these bytes is an Annals file: an SQLite database that is named as one.
 pub(crate) fn is_annals(first: &[u8]) -> bool {
     first.starts_with(SQLITE_MAGIC) && first.get(68..HEADER_BYTES) == Some(&APPLICATION_ID.to_be_bytes())

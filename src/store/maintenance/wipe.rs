@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::store::derived::projection::search;
-use crate::store::engine::transaction::{self, Write};
+use crate::store::engine::transaction;
 use crate::store::engine::{WhileDoing as _, is_busy};
 use crate::store::file::database;
 use crate::store::file::place::{self, Place};
@@ -42,14 +42,15 @@ impl Store {
     /// Runs `work` in a write transaction that overwrites the space that it frees.
     pub(in crate::store) fn overwrite<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let patience = self.0.options.busy_timeout;
-        let done = self.writer()?.maintain(|db| {
-            set_overwriting(db, "ON")?;
-            let done = Write::begin(db, patience).and_then(|write| {
+        let writer = self.writer()?;
+        let done = writer.maintain(|db| {
+            database::set_overwriting(db, "ON")?;
+            let done = writer.begin(db, patience).and_then(|write| {
                 let value = work(&write)?;
                 write.commit()?;
                 Ok(value)
             });
-            set_overwriting(db, database::OVERWRITING)?;
+            database::set_overwriting(db, database::OVERWRITING)?;
             done
         });
         self.0.signal.notify();
@@ -141,10 +142,6 @@ fn sizes(db: &Connection) -> Result<(u64, u64, u64)> {
         |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
     let (pages, free, bytes) = db.query_row(SIZES, [], read).doing("measuring the file")?;
     Ok((pages.cast_unsigned(), free.cast_unsigned(), bytes.cast_unsigned()))
-}
-
-fn set_overwriting(db: &Connection, how: &str) -> Result<()> {
-    db.query_row(&format!("PRAGMA secure_delete = {how}"), [], |_| Ok(())).doing("setting up the database")
 }
 
 #[cfg(test)]

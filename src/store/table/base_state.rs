@@ -325,14 +325,17 @@ fn follow(db: &Connection, key: i64, field: &str, value: Option<Raw<'_>>) -> Res
             let tags = value.filter(shown).map_or("{}", Raw::text);
             catalogue::set_tags(db, key, tags)
         }
-        "stats" => {
-            db.prepare_cached(STALE_USAGE)
-                .and_then(|mut statement| statement.execute([key]))
-                .doing(CHANGING)?;
-            Ok(())
-        }
+        "stats" => mark_usage(db, key),
         _ => Ok(()),
     }
+}
+
+/// Notes that what is derived from the costs in the base state may have changed.
+pub(in crate::store) fn mark_usage(db: &Connection, key: i64) -> Result<()> {
+    db.prepare_cached(STALE_USAGE)
+        .and_then(|mut statement| statement.execute([key]))
+        .map(drop)
+        .doing(CHANGING)
 }
 
 /// Records that HEAD was moved without an event.

@@ -16,6 +16,7 @@ pub(super) mod log;
 pub(super) mod origin;
 pub(super) mod related;
 pub(super) mod repair;
+pub(super) mod replica;
 pub(super) mod row;
 pub(super) mod server_key;
-mod stale;
+pub(super) mod stale;

@@ -43,6 +43,12 @@ pub(in crate::store::table) fn field(db: &Connection, key: i64, field: &str) -> 
     }
 }
 
+/// Notes that anything beside the events of a conversation may have changed, except its base state.
+#[cfg(feature = "postgres")]
+pub(in crate::store) fn all(db: &Connection, key: i64) -> Result<()> {
+    mark(db, MARK, key)
+}
+
 fn mark(db: &Connection, sql: &str, key: i64) -> Result<()> {
     match db.prepare_cached(sql) {
         // A lost table is made again, and then all facts are read again. A change must not fail for it.

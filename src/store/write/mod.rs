@@ -11,6 +11,7 @@ mod leading;
 #[cfg(feature = "aio")]
 pub(super) mod leads;
 mod mend;
+pub(super) mod order;
 mod outcome;
 pub(super) mod projector;
 pub(super) mod queue;

@@ -1,12 +1,12 @@
 //! How a group of appends ends: with a commit, and with an answer for each caller.
 
 use super::known::Known;
+use super::order::Ordered;
 use super::queue::Answer;
-use crate::error::{Error, OwnProjectionError, Result};
-use crate::store::engine::transaction::Write;
+use crate::error::{Error, OwnProjectionError, Result, SharedError};
 
 /// Returns the request's answer. Fails if the engine rolled back the whole transaction and not only the request.
-pub(super) fn still_open(write: &Write<'_>, answer: Answer) -> Result<Answer> {
+pub(super) fn still_open(write: &Ordered<'_>, answer: Answer) -> Result<Answer> {
     if !write.is_autocommit() {
         return Ok(answer);
     }
@@ -15,7 +15,7 @@ pub(super) fn still_open(write: &Write<'_>, answer: Answer) -> Result<Answer> {
 
 /// Commits unless every request failed. Then the transaction is dropped, which saves a sync. Returns the answers, and what
 /// is known after the commit.
-pub(super) fn finish(write: Write<'_>, answers: Vec<Answer>, known: Known) -> Result<(Vec<Answer>, Known)> {
+pub(super) fn finish(write: Ordered<'_>, answers: Vec<Answer>, known: Known) -> Result<(Vec<Answer>, Known)> {
     if answers.iter().all(Result::is_err) {
         return Ok((answers, Known::default()));
     }
@@ -36,6 +36,23 @@ pub(super) fn copied(error: &Error) -> Error {
             let source = source.to_string().into();
             OwnProjectionError::Stuck { name: name.clone(), position: *position, source }.into()
         }
+        Error::Shared(SharedError::Replica { path, log }) => {
+            SharedError::Replica { path: path.clone(), log: log.clone() }.into()
+        }
+        Error::Shared(SharedError::Unreachable { doing, source }) => {
+            SharedError::Unreachable { doing, source: source.to_string().into() }.into()
+        }
+        Error::Shared(SharedError::Unknown) => SharedError::Unknown.into(),
+        Error::Shared(SharedError::OnlyThere { source }) => {
+            SharedError::OnlyThere { source: source.to_string().into() }.into()
+        }
+        Error::Shared(SharedError::Ahead { file, log }) => {
+            SharedError::Ahead { file: *file, log: log.clone() }.into()
+        }
+        Error::Shared(SharedError::Fenced { conversation }) => {
+            SharedError::Fenced { conversation: conversation.clone() }.into()
+        }
+        Error::Shared(SharedError::Differs { what }) => SharedError::Differs { what: what.clone() }.into(),
         Error::Moved { path, what } => Error::Moved { path: path.clone(), what },
         other => Error::Storage { doing: "committing together", source: other.to_string().into() },
     }

@@ -370,14 +370,14 @@ impl Store {
         }
         let index_in_use = self.read(search::was_used)?;
         if is_wanted(&search::NAME) && (index_in_use || names.contains(&search::NAME)) {
-            writer.transaction(search::restart)?;
+            writer.derive(search::restart)?;
             self.index(progress)?;
         }
         if is_wanted(&catalogue::NAME) {
             self.maintenance().remake_catalogues(progress)?;
         }
         for name in own.iter().filter(|name| is_wanted(name)) {
-            writer.transaction(|db| drop_all(db, name))?;
+            writer.derive(|db| drop_all(db, name))?;
         }
         self.catch_up_own()
     }

@@ -6,7 +6,7 @@
 //! callback. One that would lead provides a thread, and this one thread serves thousands of such callers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ use rusqlite::Connection;
 use super::append::{Request, Session, Tried};
 use super::known::Known;
 use super::leading::{self, Held};
+#[cfg(feature = "postgres")]
+use super::order::Sequencer;
+use super::order::{Applied, Ordered};
 use super::outcome::{copied, finish, still_open};
 use super::queue::{Answer, Job, Lead, Queue, lock};
 use crate::error::{Error, Result};
@@ -23,7 +26,6 @@ use crate::store::derived::projection::hosted::{Hosted, Stepped};
 use crate::store::derived::schema;
 use crate::store::engine::is_fatal;
 use crate::store::engine::trace::Span;
-use crate::store::engine::transaction::Write;
 use crate::store::file::checkpoint::{self, Checkpointer, Pinned};
 use crate::store::file::database::{self, Opened};
 use crate::store::file::place::Place;
@@ -32,11 +34,21 @@ use crate::store::file::signal::Signal;
 use crate::store::options::Options;
 use crate::store::table::log;
 
+mod transact;
+
 pub(in crate::store) struct Writer {
     place: Place,
     options: Options,
     /// The projections of the host's own. `None` without any.
     hosted: Option<Arc<Hosted>>,
+    /// The log that the store shares with others. `None` if it is on its own.
+    #[cfg(feature = "postgres")]
+    order: Option<Arc<dyn Sequencer>>,
+    /// Whether the file was found to be no replica.
+    is_alone: AtomicBool,
+    /// Whether the write-ahead log may have what another store removed.
+    #[cfg(feature = "postgres")]
+    has_wiped: AtomicBool,
     connection: Mutex<Slot>,
     queue: Queue,
     signal: Arc<Signal>,
@@ -88,6 +100,7 @@ impl Writer {
         Opened { db, is_ready, .. }: Opened,
         signal: Arc<Signal>,
         presence: Arc<Presence>,
+        #[cfg(feature = "postgres")] order: Option<Arc<dyn Sequencer>>,
     ) -> Self {
         let pinned = Pinned::default();
         let checkpointer = Checkpointer::new(place.uri(""), options.write_log_bytes_max, pinned.clone());
@@ -97,6 +110,11 @@ impl Writer {
             place,
             options,
             hosted,
+            #[cfg(feature = "postgres")]
+            order,
+            is_alone: AtomicBool::new(false),
+            #[cfg(feature = "postgres")]
+            has_wiped: AtomicBool::new(false),
             connection: Mutex::new(Slot {
                 checkpointer,
                 db: Some(db),
@@ -296,6 +314,7 @@ impl Writer {
         known: Known,
     ) -> Result<Option<(Vec<Answer>, Known)>> {
         let write = self.begin_current(db, patience)?;
+        let known = if write.news() == Applied::Nothing { known } else { Known::default() };
         let mut session = Session::new(&write, self.hosted.as_deref(), known.still(&write)?);
         let mut answers = Vec::with_capacity(group.len());
         for job in group {
@@ -331,9 +350,9 @@ impl Writer {
 
     /// Begins a transaction in which the host's own projections have read the whole log. If they are far behind, other
     /// processes get their turn between the steps.
-    fn begin_current<'a>(&self, db: &'a Connection, patience: Duration) -> Result<Write<'a>> {
+    fn begin_current<'a>(&'a self, db: &'a Connection, patience: Duration) -> Result<Ordered<'a>> {
         loop {
-            let write = Write::begin(db, patience)?;
+            let write = self.begin(db, patience)?;
             match self.hosted.as_ref().map(|hosted| hosted.step(&write)).transpose()? {
                 None | Some(Stepped::WereCurrent | Stepped::AreCurrent) => return Ok(write),
                 Some(Stepped::More) => write.commit()?,
@@ -344,37 +363,6 @@ impl Writer {
     /// Returns the projections of the host's own. `None` without any.
     pub(in crate::store) fn hosted(&self) -> Option<&Hosted> {
         self.hosted.as_deref()
-    }
-
-    /// Runs `work` in a write transaction of its own and commits it.
-    pub(in crate::store) fn transaction<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        self.refuse_reentry()?;
-        let mut connection = lock(&self.connection);
-        connection.known = Known::default();
-        let done = self.with(&mut connection, Presence::check, |db| {
-            carry_guards(db)?;
-            let write = Write::begin(db, self.options.busy_timeout)?;
-            let value = work(&write)?;
-            write.commit()?;
-            Ok(value)
-        });
-        drop(connection);
-        if done.is_ok() {
-            self.signal.notify();
-        }
-        done
-    }
-
-    /// Runs `work` on the connection itself, outside any transaction.
-    pub(in crate::store) fn maintain<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        self.refuse_reentry()?;
-        let mut connection = lock(&self.connection);
-        connection.known = Known::default();
-        self.with(&mut connection, Presence::check, |db| {
-            let done = work(db);
-            let kept = log::keep_guards(db);
-            done.and_then(|value| kept.map(|()| value))
-        })
     }
 
     /// Runs `work` on the connection. Before it, `check` checks the files. After it, [`Presence::check`] does.

@@ -1,0 +1,167 @@
+//! The connection to the server, on a thread of its own.
+//!
+//! The client runs on a small runtime, and a runtime must not be entered from within another one. So callers of any kind
+//! hand their work to this thread and wait for it. A connection that was lost is made again by the next piece of work.
+
+use std::collections::HashMap;
+use std::sync::mpsc;
+
+use postgres::{Client, NoTls, Statement};
+
+use super::address::Address;
+use crate::error::{Error, Result, SharedError};
+
+/// Sessions that stop in the middle of a write give the order back after this time: a node that was stopped must not stop
+/// the others.
+const IDLE_IN_WRITE: &str = "15s";
+
+type Job = Box<dyn FnOnce(&mut Session) + Send>;
+
+/// The way to the thread.
+pub(super) struct Line {
+    jobs: mpsc::Sender<Job>,
+}
+
+/// The connection, on its thread.
+pub(super) struct Session {
+    address: Address,
+    /// How long a statement waits for the order, in milliseconds.
+    patience_ms: u128,
+    client: Option<Client>,
+    statements: HashMap<&'static str, Statement>,
+}
+
+impl Line {
+    /// Starts the thread. It connects with the first piece of work.
+    ///
+    /// # Errors
+    /// [`SharedError::Unreachable`] if the system gives no further thread.
+    pub(super) fn start(address: &Address, patience: std::time::Duration) -> Result<Self> {
+        let (jobs, work) = mpsc::channel::<Job>();
+        let mut session = Session {
+            address: address.clone(),
+            patience_ms: patience.as_millis(),
+            client: None,
+            statements: HashMap::new(),
+        };
+        std::thread::Builder::new()
+            .name("annals-shared".into())
+            .spawn(move || work.into_iter().for_each(|job| job(&mut session)))
+            .map_err(|source| unreachable("starting a thread", source))?;
+        Ok(Self { jobs })
+    }
+
+    /// Does a piece of work and waits for its result.
+    pub(super) fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (answer, answers) = mpsc::sync_channel(1);
+        self.send(move |session| {
+            let _caller_is_gone = answer.send(work(session));
+        });
+        answers.recv().map_err(|source| unreachable("waiting for the connection", source))?
+    }
+
+    /// Does a piece of work after those before it. Its result does not matter.
+    pub(super) fn send(&self, work: impl FnOnce(&mut Session) + Send + 'static) {
+        let _thread_is_gone = self.jobs.send(Box::new(work));
+    }
+}
+
+impl Session {
+    /// Returns the connection, which may be a new one.
+    ///
+    /// # Errors
+    /// [`SharedError::Unreachable`].
+    pub(super) fn client(&mut self) -> Result<&mut Client> {
+        if self.client.as_ref().is_none_or(Client::is_closed) {
+            self.statements.clear();
+            self.client = None;
+            let mut client = connect(&self.address)?;
+            let schema = self.address.quoted();
+            let settings = format!(
+                "SET search_path TO {schema}; SET idle_in_transaction_session_timeout = '{IDLE_IN_WRITE}'; \
+                 SET lock_timeout = {}; SET client_min_messages = warning",
+                self.patience_ms.clamp(1, i32::MAX as u128)
+            );
+            client.batch_execute(&settings).map_err(failed("connecting"))?;
+            self.client = Some(client);
+        }
+        self.client.as_mut().ok_or_else(|| unreachable("connecting", "there is no connection"))
+    }
+
+    /// Returns the connection that there is. A transaction that was begun is on it, or it is lost.
+    ///
+    /// # Errors
+    /// [`SharedError::Unreachable`].
+    pub(super) fn same_client(&mut self) -> Result<&mut Client> {
+        match &mut self.client {
+            Some(client) if !client.is_closed() => Ok(client),
+            _ => Err(unreachable("continuing a transaction", "the connection was lost")),
+        }
+    }
+
+    /// Returns the connection that there is, and a statement that is prepared on it.
+    pub(super) fn prepared(&mut self, sql: &'static str) -> Result<(&mut Client, Statement)> {
+        if let Some(statement) = self.statements.get(sql).cloned() {
+            return Ok((self.same_client()?, statement));
+        }
+        let statement = self.same_client()?.prepare(sql).map_err(failed("preparing a statement"))?;
+        self.statements.insert(sql, statement.clone());
+        Ok((self.same_client()?, statement))
+    }
+
+    /// Ends the transaction that is open, if any. A connection on which that fails is dropped.
+    pub(super) fn rollback(&mut self) {
+        if let Some(client) = &mut self.client
+            && (client.is_closed() || client.batch_execute("ROLLBACK").is_err())
+        {
+            self.hang_up();
+        }
+    }
+
+    /// Drops the connection.
+    pub(super) fn hang_up(&mut self) {
+        self.client = None;
+        self.statements.clear();
+    }
+}
+
+/// Does work that connects, on a thread of its own: the caller may be within a runtime.
+pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let done = std::thread::scope(|scope| scope.spawn(work).join());
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Connects to the server. Not within a runtime.
+///
+/// # Errors
+/// [`SharedError::Unreachable`].
+pub(super) fn connect(address: &Address) -> Result<Client> {
+    let connected = match address.tls()? {
+        Some(tls) => address.config.connect(tls),
+        None => address.config.connect(NoTls),
+    };
+    connected.map_err(failed("connecting"))
+}
+
+/// Makes the error for what the server or the network says while something is done.
+pub(super) fn failed(doing: &'static str) -> impl Fn(postgres::Error) -> Error {
+    move |error| {
+        let code = error.code().cloned();
+        if code == Some(postgres::error::SqlState::LOCK_NOT_AVAILABLE) {
+            return Error::Busy { waited_ms: 0 };
+        }
+        // Only the server's first line: its details may have values of rows.
+        match error.as_db_error() {
+            Some(server) => unreachable(doing, format!("{} ({})", server.message(), server.code().code())),
+            None => unreachable(doing, error),
+        }
+    }
+}
+
+/// Makes the error for a log that cannot be used.
+pub(super) fn unreachable(doing: &'static str, source: impl Into<crate::error::Source>) -> Error {
+    SharedError::Unreachable { doing, source: source.into() }.into()
+}

@@ -1,0 +1,107 @@
+//! The schema of a shared log on its server: made, described and removed.
+
+use postgres::Client;
+use postgres::error::SqlState;
+
+use super::address::Address;
+use super::line::{connect, failed, unreachable};
+use crate::chain::Digest;
+use crate::error::{Error, Result, SharedError};
+use crate::store::SCHEMA_VERSION;
+
+mod embedded {
+    refinery::embed_migrations!("src/shared/migrations");
+}
+
+const DESCRIBE: &str = "SELECT log_id, file_schema FROM log";
+const STATUS: &str = "SELECT (SELECT entry FROM log_end), (SELECT count(*) FROM conversation AS c \
+     WHERE EXISTS (SELECT 1 FROM event WHERE conversation = c.key)), (SELECT count(*) FROM event), \
+     (SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class \
+     WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r')";
+
+/// What a shared log holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SharedStatus {
+    /// Its id, a UUID.
+    pub log_id: String,
+    /// The schema of the files that share it.
+    pub file_schema: i64,
+    /// The number of its entries.
+    pub entries: u64,
+    /// The number of conversations with events.
+    pub conversations: u64,
+    /// The number of events.
+    pub events: u64,
+    /// Its size on the server, with indexes, in bytes.
+    pub bytes: u64,
+}
+
+/// Makes the log. Returns its id.
+pub(super) fn make(address: &Address) -> Result<String> {
+    let mut client = connect(address)?;
+    let schema = address.quoted();
+    client
+        .batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS {schema}"))
+        .map_err(failed("making a schema"))?;
+    use_schema(&mut client, address)?;
+    if describe(&mut client, address).is_ok() {
+        return Err(SharedError::Exists { schema: address.schema.clone() }.into());
+    }
+    embedded::migrations::runner()
+        .set_grouped(true)
+        .run(&mut client)
+        .map_err(|error| unreachable("making the tables", error))?;
+    let log_id = uuid::Uuid::new_v4().to_string();
+    let mut transaction = client.transaction().map_err(failed("making the log"))?;
+    let start = Digest::START.0.as_slice();
+    let (id, version) = (&log_id, i64::from(SCHEMA_VERSION));
+    transaction
+        .execute("INSERT INTO log (log_id, file_schema) VALUES ($1, $2)", &[id, &version])
+        .and_then(|_| transaction.execute("INSERT INTO log_end (entry, chain) VALUES (0, $1)", &[&start]))
+        .and_then(|_| transaction.commit())
+        .map_err(failed("making the log"))?;
+    Ok(log_id)
+}
+
+/// Returns what the log holds.
+pub(super) fn status(address: &Address) -> Result<SharedStatus> {
+    let mut client = connect(address)?;
+    use_schema(&mut client, address)?;
+    let (log_id, file_schema) = describe(&mut client, address)?;
+    let row = client.query_one(STATUS, &[]).map_err(failed("looking at the log"))?;
+    let number = |place: usize| row.get::<_, i64>(place).cast_unsigned();
+    let (entries, conversations, events, bytes) = (number(0), number(1), number(2), number(3));
+    Ok(SharedStatus { log_id, file_schema, entries, conversations, events, bytes })
+}
+
+/// Removes the log.
+pub(super) fn drop_all(address: &Address) -> Result<()> {
+    let mut client = connect(address)?;
+    use_schema(&mut client, address)?;
+    describe(&mut client, address)?;
+    client
+        .batch_execute(&format!("DROP SCHEMA {} CASCADE", address.quoted()))
+        .map_err(failed("removing the log"))
+}
+
+fn use_schema(client: &mut Client, address: &Address) -> Result<()> {
+    client.batch_execute(&format!("SET search_path TO {}", address.quoted())).map_err(failed("connecting"))
+}
+
+/// Returns the id of the log, and the schema of its files.
+///
+/// # Errors
+/// [`SharedError::None`] if there is no log.
+pub(super) fn describe(client: &mut Client, address: &Address) -> Result<(String, i64)> {
+    match client.query_opt(DESCRIBE, &[]) {
+        Ok(Some(row)) => Ok((row.get(0), row.get(1))),
+        Ok(None) => Err(none(address)),
+        Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Err(none(address)),
+        Err(error) => Err(failed("looking at the log")(error)),
+    }
+}
+
+fn none(address: &Address) -> Error {
+    SharedError::None { schema: address.schema.clone() }.into()
+}

@@ -1,0 +1,476 @@
+//! Turns at the log: who writes next, what others wrote, and how an entry is committed.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use postgres::SimpleQueryMessage;
+
+use super::address::Address;
+use super::columns::{self, Written};
+use super::entry;
+use super::lease::{self, Leases};
+use super::line::{Line, Session, failed, unreachable};
+use super::schema;
+use crate::chain::Digest;
+use crate::error::{Error, Result, SharedError};
+use crate::store::{Effects, Head, News, Row, SCHEMA_VERSION, Seen, Sequencer, SqlValue, Turn};
+
+const WRITE: &str = "BEGIN; SELECT entry, chain FROM log_end FOR UPDATE";
+const LOOK: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT entry, chain FROM log_end";
+const CHAIN: &str = "SELECT chain FROM entry WHERE number = $1";
+const GONE: &str =
+    "SELECT key FROM other_row WHERE entry > $1 AND of_table = 'conversation' AND content IS NULL";
+/// The phases after that: rows that were removed, conversations, all other rows. Events come before the last.
+const OTHERS: &str = "SELECT of_table, key, conversation, entry, content FROM other_row \
+     WHERE (entry, of_table, key) > ($1, $2, $3) AND entry > $4 AND (content IS NULL) = $5 \
+     AND (of_table = 'conversation') = $6 ORDER BY entry, of_table, key LIMIT 500";
+const EVENTS: &str = "SELECT position, conversation, sequence, id, kind, source, \"timestamp\", parent_id, tool_call_id, \
+     action_id, llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload, exact, entry FROM event \
+     WHERE (entry, position) > ($1, $2) AND entry > $3 ORDER BY entry, position LIMIT 500";
+const ENTRIES: &str =
+    "SELECT number, node, heads, chain FROM entry WHERE number > $1 ORDER BY number LIMIT 1000";
+const FIND: &str = "SELECT number FROM entry WHERE token = $1";
+
+const REMOVE: [&str; 4] = [
+    "DELETE FROM event WHERE conversation = ANY ($1)",
+    "DELETE FROM other_row WHERE conversation = ANY ($1)",
+    "DELETE FROM conversation WHERE key = ANY ($1)",
+    "DELETE FROM event WHERE position = ANY ($1)",
+];
+/// One statement, because each costs a round trip. The last part wakes the others.
+const ENTER: &str = "WITH events AS (INSERT INTO event (position, entry, conversation, sequence, id, kind, source, \"timestamp\", \
+     parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload, exact) \
+     SELECT u.a, $1, u.b, u.c, u.d, u.e, u.f, u.g, u.h, u.i, u.j, u.k, u.l, u.m, u.n, u.o, u.p, u.q \
+     FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], \
+     $14::text[], $15::text[], $16::text[], $17::text[], $18::bigint[], $19::bytea[], $20::bytea[], $21::text[], \
+     $22::bytea[]) AS u (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q) \
+     ON CONFLICT (position) DO UPDATE SET entry = excluded.entry, conversation = excluded.conversation, \
+     sequence = excluded.sequence, id = excluded.id, kind = excluded.kind, source = excluded.source, \
+     \"timestamp\" = excluded.\"timestamp\", parent_id = excluded.parent_id, tool_call_id = excluded.tool_call_id, \
+     action_id = excluded.action_id, llm_response_id = excluded.llm_response_id, tool_name = excluded.tool_name, \
+     recorded_at = excluded.recorded_at, hash = excluded.hash, redacted_digest = excluded.redacted_digest, \
+     payload = excluded.payload, exact = excluded.exact), \
+     others AS (INSERT INTO other_row (of_table, key, conversation, entry, content) \
+     SELECT u.a, u.b, u.c, $1, u.d FROM unnest($23::text[], $24::bytea[], $25::bigint[], $26::bytea[]) AS u (a, b, c, d) \
+     ON CONFLICT (of_table, key) DO UPDATE SET conversation = excluded.conversation, entry = excluded.entry, \
+     content = excluded.content), \
+     conversations AS (INSERT INTO conversation (key, id) SELECT * FROM unnest($27::bigint[], $28::text[]) \
+     ON CONFLICT (key) DO UPDATE SET id = excluded.id WHERE conversation.id <> excluded.id), \
+     entries AS (INSERT INTO entry (number, node, token, heads, chain) VALUES ($1, $2, $3, $4, $5)), \
+     woken AS (SELECT pg_notify('annals_' || current_schema(), $2 || ' ' || $1::text)) \
+     UPDATE log_end SET entry = $1, chain = $5 FROM woken";
+
+/// The pause between two such questions.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// A log, as one store uses it.
+pub(super) struct Log {
+    /// The connection of turns. A turn is several pieces of work in one transaction, so there is one turn at a time.
+    line: Line,
+    turn: Mutex<()>,
+    /// The connection of leases, each of which is one piece of work.
+    desk: Line,
+    log_id: String,
+    node: String,
+    patience: Duration,
+    leases: Leases,
+}
+
+impl Log {
+    /// Connects to a log of this version.
+    ///
+    /// # Errors
+    /// [`SharedError::None`], [`SharedError::OtherVersion`], [`SharedError::Unreachable`].
+    pub(super) fn open(address: &Address, patience: Duration) -> Result<Self> {
+        let (line, desk) = (Line::start(address, patience)?, Line::start(address, patience)?);
+        let described = address.clone();
+        let (log_id, found) = line.call(move |session| schema::describe(session.client()?, &described))?;
+        let known = i64::from(SCHEMA_VERSION);
+        if found != known {
+            return Err(SharedError::OtherVersion { found, known }.into());
+        }
+        let (turn, node) = (Mutex::new(()), uuid::Uuid::new_v4().to_string());
+        Ok(Self { line, turn, desk, log_id, node, patience, leases: Leases::default() })
+    }
+
+    /// The connection of leases.
+    pub(super) fn desk(&self) -> &Line {
+        &self.desk
+    }
+
+    /// The leases that this store knows of.
+    pub(super) fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// The name of this store among those that share the log.
+    pub(super) fn node(&self) -> &str {
+        &self.node
+    }
+}
+
+impl Sequencer for Log {
+    fn log_id(&self) -> &str {
+        &self.log_id
+    }
+
+    fn lease(self: Arc<Self>, conversation: &str) -> Result<Option<Box<dyn Send + Sync>>> {
+        lease::take(self, conversation)
+    }
+
+    fn is_leased_elsewhere(&self, conversation: &str) -> bool {
+        self.leases.is_elsewhere(conversation)
+    }
+
+    fn turn(&self, writes: bool) -> Result<Box<dyn Turn + '_>> {
+        let sql = if writes { WRITE } else { LOOK };
+        let alone = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = self.line.call(move |session| {
+            let begun = session.client()?.simple_query(sql).map_err(failed("taking the order"));
+            let end = begun.and_then(|messages| end_of(&messages));
+            if end.is_err() {
+                session.rollback();
+            }
+            end
+        })?;
+        Ok(Box::new(AtLog {
+            log: self,
+            end,
+            seen: Seen::default(),
+            phase: Phase::Gone,
+            gone: HashSet::new(),
+            is_open: true,
+            _alone: alone,
+        }))
+    }
+}
+
+/// Reads the end of the log from the answer to [`WRITE`] or [`LOOK`].
+fn end_of(messages: &[SimpleQueryMessage]) -> Result<Seen> {
+    let row = messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    let end = row.and_then(|row| {
+        let entry = row.get(0)?.parse().ok()?;
+        let chain = Digest::from_hex(row.get(1)?.strip_prefix("\\x")?)?;
+        Some(Seen { entry, chain })
+    });
+    end.ok_or_else(|| Error::Corrupt { what: "the shared log has no end".into() })
+}
+
+/// A turn at the log: a transaction on its server.
+struct AtLog<'a> {
+    log: &'a Log,
+    end: Seen,
+    /// What the file has seen.
+    seen: Seen,
+    phase: Phase,
+    /// The keys of the conversations that were removed since then.
+    gone: HashSet<i64>,
+    /// Whether the transaction is open.
+    is_open: bool,
+    _alone: MutexGuard<'a, ()>,
+}
+
+/// What [`Turn::next`] returns next.
+enum Phase {
+    Gone,
+    Removed(Place),
+    Conversations(Place),
+    Events(i64, i64),
+    Others(Place),
+    Done,
+}
+
+/// The last row of a page: its entry, table and key.
+type Place = (i64, String, Vec<u8>);
+
+impl AtLog<'_> {
+    fn seen(&self) -> i64 {
+        self.seen.entry.cast_signed()
+    }
+
+    /// Returns a page of rows, and its last place if there may be more.
+    fn others(
+        &self,
+        place: Place,
+        are_removed: bool,
+        are_conversations: bool,
+    ) -> Result<(Vec<Row>, Option<Place>)> {
+        let seen = self.seen();
+        self.log.line.call(move |session| {
+            let (client, statement) = session.prepared(OTHERS)?;
+            let (entry, table, key) = &place;
+            let rows = client
+                .query(&statement, &[entry, table, key, &seen, &are_removed, &are_conversations])
+                .map_err(failed("reading the log"))?;
+            let last = rows.last().map(|row| (row.get("entry"), row.get("of_table"), row.get("key")));
+            Ok((rows.iter().map(columns::other).collect::<Result<_>>()?, last))
+        })
+    }
+}
+
+fn start(seen: i64) -> Place {
+    (seen, String::new(), Vec::new())
+}
+
+impl Turn for AtLog<'_> {
+    fn end(&mut self, seen: Seen) -> Result<Seen> {
+        self.seen = seen;
+        let ahead = |log: String| SharedError::Ahead { file: seen.entry, log }.into();
+        if seen.entry > self.end.entry {
+            return Err(ahead(format!("ends at entry {}", self.end.entry)));
+        }
+        let there = if seen.entry == self.end.entry {
+            Some(self.end.chain)
+        } else if seen.entry == 0 {
+            Some(Digest::START)
+        } else {
+            let entry = self.seen();
+            let chain: Option<Vec<u8>> = self.log.line.call(move |session| {
+                let (client, statement) = session.prepared(CHAIN)?;
+                let row = client.query_opt(&statement, &[&entry]).map_err(failed("reading the log"))?;
+                Ok(row.map(|row| row.get(0)))
+            })?;
+            chain.as_deref().and_then(Digest::from_bytes)
+        };
+        if there != Some(seen.chain) {
+            return Err(ahead("has another entry of that number".into()));
+        }
+        Ok(self.end)
+    }
+
+    fn next(&mut self) -> Result<Option<News>> {
+        loop {
+            let seen = self.seen();
+            match std::mem::replace(&mut self.phase, Phase::Done) {
+                Phase::Gone => {
+                    let keys: Vec<Vec<u8>> = self.log.line.call(move |session| {
+                        let (client, statement) = session.prepared(GONE)?;
+                        let rows = client.query(&statement, &[&seen]).map_err(failed("reading the log"))?;
+                        Ok(rows.iter().map(|row| row.get(0)).collect())
+                    })?;
+                    self.phase = Phase::Removed(start(seen));
+                    for key in keys {
+                        match Row::values_of(&key)?.as_slice() {
+                            [SqlValue::Integer(key)] => self.gone.insert(*key),
+                            _ => {
+                                return Err(Error::Corrupt {
+                                    what: "the shared log has a broken key".into(),
+                                });
+                            }
+                        };
+                    }
+                    if !self.gone.is_empty() {
+                        return Ok(Some(News::Gone(self.gone.iter().copied().collect())));
+                    }
+                }
+                Phase::Removed(place) => {
+                    let (rows, more) = self.others(place, true, false)?;
+                    self.phase = more.map_or(Phase::Conversations(start(seen)), Phase::Removed);
+                    if !rows.is_empty() {
+                        return Ok(Some(News::Rows(rows)));
+                    }
+                }
+                Phase::Conversations(place) => {
+                    let (rows, more) = self.others(place, false, true)?;
+                    self.phase = more.map_or(Phase::Events(seen, -1), Phase::Conversations);
+                    if !rows.is_empty() {
+                        return Ok(Some(News::Rows(rows)));
+                    }
+                }
+                Phase::Events(entry, position) => {
+                    let rows = self.log.line.call(move |session| {
+                        let (client, statement) = session.prepared(EVENTS)?;
+                        let rows = client
+                            .query(&statement, &[&entry, &position, &seen])
+                            .map_err(failed("reading the log"))?;
+                        let last: Option<(i64, i64)> =
+                            rows.last().map(|row| (row.get("entry"), row.get("position")));
+                        Ok((rows.iter().map(columns::event).collect::<Result<Vec<_>>>()?, last))
+                    })?;
+                    let (rows, more) = rows;
+                    self.phase = match more {
+                        Some((entry, position)) => Phase::Events(entry, position),
+                        None => Phase::Others(start(seen)),
+                    };
+                    if !rows.is_empty() {
+                        return Ok(Some(News::Rows(rows)));
+                    }
+                }
+                Phase::Others(place) => {
+                    let (rows, more) = self.others(place, false, false)?;
+                    self.phase = more.map_or(Phase::Done, Phase::Others);
+                    if !rows.is_empty() {
+                        return Ok(Some(News::Rows(rows)));
+                    }
+                }
+                Phase::Done => return Ok(None),
+            }
+        }
+    }
+
+    fn heads(&mut self) -> Result<Vec<Head>> {
+        let mut heads: BTreeMap<i64, Head> = BTreeMap::new();
+        let mut place = self.seen;
+        while place.entry < self.end.entry {
+            let after = place.entry.cast_signed();
+            let page = self.log.line.call(move |session| {
+                let (client, statement) = session.prepared(ENTRIES)?;
+                let rows = client.query(&statement, &[&after]).map_err(failed("reading the log"))?;
+                let read = |row: &postgres::Row| {
+                    let chain: Vec<u8> = row.get(3);
+                    (row.get::<_, i64>(0), row.get::<_, String>(1), row.get::<_, Vec<u8>>(2), chain)
+                };
+                Ok(rows.iter().map(read).collect::<Vec<_>>())
+            })?;
+            if page.is_empty() {
+                break;
+            }
+            for (number, node, json, chain) in page {
+                place = entry::after(place, &node, &json);
+                if place.entry.cast_signed() != number || chain != place.chain.0 {
+                    let what = format!("entry {number} of the log does not follow the one before it");
+                    return Err(SharedError::Differs { what }.into());
+                }
+                heads.extend(entry::heads_of_json(&json)?.into_iter().map(|head| (head.key, head)));
+            }
+        }
+        if place != self.end {
+            let what =
+                format!("the log ends at entry {}, and has entries to {}", self.end.entry, place.entry);
+            return Err(SharedError::Differs { what }.into());
+        }
+        heads.retain(|key, _| !self.gone.contains(key));
+        Ok(heads.into_values().collect())
+    }
+
+    fn decide(&mut self, effects: &Effects) -> Result<Seen> {
+        let written = Written::of(effects)?;
+        let heads = entry::heads_to_json(&effects.heads);
+        let next = entry::after(self.end, &self.log.node, &heads);
+        let token = uuid::Uuid::new_v4().to_string();
+        let (node, own_token) = (self.log.node.clone(), token.clone());
+        let held = self.log.leases.held_of(effects.heads.iter().map(|head| head.conversation.as_str()));
+        self.log.line.call(move |session| {
+            lease::check(session, &node, &held)?;
+            enter(session, next, &node, &own_token, &heads, &written)
+        })?;
+        self.is_open = false;
+        let committed = self.log.line.call(|session| {
+            let committed = session.same_client()?.batch_execute("COMMIT").map_err(failed("committing"));
+            if committed.is_err() {
+                session.hang_up();
+            }
+            committed
+        });
+        match committed {
+            Ok(()) => Ok(next),
+            Err(error) if self.log.was_committed(&token)? => {
+                let _was_only_the_answer = error;
+                Ok(next)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Log {
+    /// Finds out whether an entry was committed, when the answer to its commit was lost.
+    ///
+    /// The lock on the end of the log is free as soon as the lost transaction has ended in one way or the other.
+    ///
+    /// # Errors
+    /// [`SharedError::Unknown`] if the server cannot be asked for too long.
+    fn was_committed(&self, token: &str) -> Result<bool> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            let token = token.to_owned();
+            let found = self.line.call(move |session| {
+                let found = find(session, &token);
+                session.rollback();
+                found
+            });
+            match found {
+                Ok(found) => return Ok(found),
+                Err(_) if Instant::now() >= deadline => return Err(SharedError::Unknown.into()),
+                Err(_) => std::thread::sleep(ASK_AGAIN),
+            }
+        }
+    }
+}
+
+fn find(session: &mut Session, token: &str) -> Result<bool> {
+    let doing = "asking whether a commit took place";
+    session.client()?.simple_query(WRITE).map_err(failed(doing))?;
+    let row = session.same_client()?.query_opt(FIND, &[&token]).map_err(failed(doing))?;
+    Ok(row.is_some())
+}
+
+/// Writes an entry, in the open transaction.
+fn enter(
+    session: &mut Session,
+    next: Seen,
+    node: &str,
+    token: &str,
+    heads: &[u8],
+    written: &Written,
+) -> Result<()> {
+    let doing = "writing an entry";
+    for (sql, keys) in REMOVE.into_iter().zip([&written.gone, &written.gone, &written.gone, &written.removed])
+    {
+        if !keys.is_empty() {
+            session.same_client()?.execute(sql, &[keys]).map_err(failed(doing))?;
+        }
+    }
+    let (entry, chain) = (next.entry.cast_signed(), next.chain.0.as_slice());
+    let (events, others, conversations) = (&written.events, &written.others, &written.conversations);
+    let [id, kind, source, timestamp, parent, call, action, response, tool] = &events.texts;
+    let (client, statement) = session.prepared(ENTER)?;
+    let updated = client
+        .execute(
+            &statement,
+            &[
+                &entry,
+                &node,
+                &token,
+                &heads,
+                &chain,
+                &events.positions,
+                &events.conversations,
+                &events.sequences,
+                id,
+                kind,
+                source,
+                timestamp,
+                parent,
+                call,
+                action,
+                response,
+                tool,
+                &events.recorded_at,
+                &events.hashes,
+                &events.redacted,
+                &events.payloads,
+                &events.exact,
+                &others.tables,
+                &others.keys,
+                &others.conversations,
+                &others.contents,
+                &conversations.0,
+                &conversations.1,
+            ],
+        )
+        .map_err(failed(doing))?;
+    if updated == 1 { Ok(()) } else { Err(unreachable(doing, "the log has no end")) }
+}
+
+impl Drop for AtLog<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.log.line.send(Session::rollback);
+        }
+    }
+}

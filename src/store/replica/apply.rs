@@ -1,0 +1,168 @@
+//! Puts the changes of others into this file, in an open transaction.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
+
+use super::check::{self, Head};
+use super::row::Row;
+use super::shape::{Of, Shape};
+use crate::error::{Result, SharedError};
+use crate::store::derived::projection::{self, search};
+use crate::store::engine::SqlValue;
+use crate::store::engine::WhileDoing as _;
+use crate::store::table::{base_state, log, stale};
+
+const PLACE: &str = "SELECT conversation FROM event WHERE position = ?1";
+const IS_THERE: &str = "SELECT 1 FROM conversation WHERE key = ?1";
+/// A row may come before the one that it refers to.
+const DEFER: &str = "PRAGMA defer_foreign_keys = ON";
+
+/// Tables whose rows change what a projection knows of a conversation, without an event.
+const BESIDE: &[&str] =
+    &["arrival", "attachment", "base_state", "base_state_change", "conversation", "origin"];
+
+const DOING: &str = "following the shared log";
+
+/// Changes of others on their way into a file. Each is applied at once; [`Applying::finish`] checks the result.
+pub(in crate::store) struct Applying<'a> {
+    db: &'a Connection,
+    shapes: &'static [Shape],
+    /// The events that were added or changed.
+    positions: Vec<i64>,
+    /// The conversations of which an event was changed in place or removed.
+    again: BTreeSet<i64>,
+    /// The conversations of which something beside the events changed.
+    beside: BTreeSet<i64>,
+    /// Whether anything was removed or changed that must not stay in free space.
+    wipes: bool,
+}
+
+impl<'a> Applying<'a> {
+    /// Begins.
+    pub(in crate::store) fn begin(db: &'a Connection) -> Result<Self> {
+        db.execute_batch(DEFER).doing(DOING)?;
+        log::permit(db, "shared log")?;
+        let (positions, again, beside) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        Ok(Self { db, shapes: Shape::all(db)?, positions, again, beside, wipes: false })
+    }
+
+    /// Removes a conversation with everything that is stored or derived for it.
+    pub(in crate::store) fn remove(&mut self, conversation: i64) -> Result<()> {
+        let is_there = self
+            .db
+            .prepare_cached(IS_THERE)
+            .and_then(|mut statement| statement.exists([conversation]))
+            .doing(DOING)?;
+        if !is_there {
+            return Ok(());
+        }
+        self.wipes = true;
+        projection::delete(self.db, conversation)?;
+        // Last the events and the row itself, which the other rows refer to.
+        for shape in self.shapes.iter().rev() {
+            let sql = match shape.of {
+                Of::Store => continue,
+                Of::Column(column) => format!("DELETE FROM main.{} WHERE {column} = ?1", shape.table),
+                Of::Event => format!(
+                    "DELETE FROM main.{} WHERE position IN (SELECT position FROM event WHERE conversation = ?1)",
+                    shape.table
+                ),
+            };
+            self.db
+                .prepare_cached(&sql)
+                .and_then(|mut statement| statement.execute([conversation]))
+                .doing(DOING)?;
+        }
+        self.again.remove(&conversation);
+        self.beside.remove(&conversation);
+        Ok(())
+    }
+
+    /// Puts or removes a row.
+    pub(in crate::store) fn apply(&mut self, row: &Row) -> Result<()> {
+        let Some(shape) = Shape::number(row.table).map(|number| &self.shapes[number]) else { return Ok(()) };
+        if row.table == "event" {
+            self.note_event(row)?;
+        }
+        if let Some(conversation) = row.conversation.filter(|_| BESIDE.contains(&row.table)) {
+            self.beside.insert(conversation);
+        }
+        let (sql, values) = match &row.values {
+            None => {
+                let wanted: Vec<String> = shape
+                    .key
+                    .iter()
+                    .zip(1..)
+                    .map(|(column, number)| format!("{column} = ?{number}"))
+                    .collect();
+                (format!("DELETE FROM main.{} WHERE {}", shape.table, wanted.join(" AND ")), &row.key)
+            }
+            Some(values) if values.len() == shape.columns.len() => {
+                let marks = vec!["?"; values.len()].join(", ");
+                let columns = shape.columns.join(", ");
+                (format!("INSERT OR REPLACE INTO main.{} ({columns}) VALUES ({marks})", shape.table), values)
+            }
+            Some(values) => {
+                let what = format!(
+                    "a row of the table {} has {} values and not {}",
+                    shape.table,
+                    values.len(),
+                    shape.columns.len()
+                );
+                return Err(SharedError::Differs { what }.into());
+            }
+        };
+        self.db
+            .prepare_cached(&sql)
+            .and_then(|mut statement| statement.execute(params_from_iter(values.iter().map(SqlValue::bound))))
+            .map(drop)
+            .doing(DOING)
+    }
+
+    /// Notes an event, before its row is put or removed. What is derived from an event that was changed has to go while
+    /// the event is still as it was.
+    fn note_event(&mut self, row: &Row) -> Result<()> {
+        let Some(SqlValue::Integer(position)) = row.key.first() else { return Ok(()) };
+        let present: Option<i64> = self
+            .db
+            .prepare_cached(PLACE)
+            .and_then(|mut statement| statement.query_row([position], |row| row.get(0)).optional())
+            .doing(DOING)?;
+        if let Some(conversation) = present
+            && self.again.insert(conversation)
+        {
+            self.wipes = true;
+            search::forget(self.db, conversation)?;
+        }
+        if row.values.is_some() {
+            self.positions.push(*position);
+        }
+        Ok(())
+    }
+
+    /// Ends, and returns whether anything was removed or changed that must not stay in free space. Derives again what changed in place, and compares the file with `heads`, the ends of the chains that the log
+    /// recorded.
+    ///
+    /// # Errors
+    /// [`SharedError::Differs`] if this file is another one now than that of the writer was. The transaction must not be
+    /// committed then.
+    pub(in crate::store) fn finish(self, heads: &[Head]) -> Result<bool> {
+        let db = self.db;
+        for conversation in &self.again {
+            projection::again(db, *conversation)?;
+            search::remember(db, *conversation)?;
+        }
+        for conversation in &self.beside {
+            stale::all(db, *conversation)?;
+            base_state::mark_usage(db, *conversation)?;
+        }
+        if self.wipes {
+            search::merge(db)?;
+        }
+        log::forbid(db)?;
+        check::check_links(db, &self.positions)?;
+        check::compare(db, heads)?;
+        Ok(self.wipes)
+    }
+}

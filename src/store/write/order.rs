@@ -1,0 +1,192 @@
+//! A write transaction whose place among those of other stores a shared log decides.
+//!
+//! Without a shared log it is a [`Write`] and nothing else. With one, it first gets what others wrote before it, then does
+//! its own work, and is committed in the log before it is committed in the file. So a file never has what the log does not
+//! have. A file that was not committed after its log is behind, and gets its own entry from the log like that of another.
+
+#[cfg(feature = "postgres")]
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::error::{Result, SharedError};
+use crate::store::engine::transaction::Write;
+#[cfg(feature = "postgres")]
+use crate::store::file::database;
+#[cfg(feature = "postgres")]
+use crate::store::replica::{self, Applying, Effects, Head, Row};
+use crate::store::table::replica as place;
+#[cfg(feature = "postgres")]
+use crate::store::table::replica::Seen;
+
+/// The log that several stores share.
+#[cfg(feature = "postgres")]
+pub(crate) trait Sequencer: Send + Sync {
+    /// The id of the log.
+    fn log_id(&self) -> &str;
+
+    /// Takes the right to run a conversation, until the returned value is dropped. `None` if another machine has it.
+    fn lease(self: Arc<Self>, conversation: &str) -> Result<Option<Box<dyn Send + Sync>>>;
+
+    /// Returns whether another machine had the right to run a conversation a moment ago. Never waits.
+    fn is_leased_elsewhere(&self, conversation: &str) -> bool;
+
+    /// Begins a turn. With `writes`, no other store has a turn that writes until this one is dropped or decided.
+    fn turn(&self, writes: bool) -> Result<Box<dyn Turn + '_>>;
+}
+
+/// One look at the log, or one write to it.
+#[cfg(feature = "postgres")]
+pub(crate) trait Turn {
+    /// Returns the end of the log. A file that has seen `seen` and no more is compared with it.
+    ///
+    /// # Errors
+    /// [`SharedError::Ahead`] if the log never was where the file is.
+    fn end(&mut self, seen: Seen) -> Result<Seen>;
+
+    /// Returns the next changes after the entry that [`Turn::end`] was asked about: first the conversations that were
+    /// removed, then rows. `None` if there are no more.
+    fn next(&mut self) -> Result<Option<News>>;
+
+    /// Returns the ends of the chains that the entries since then recorded, the newest of each conversation.
+    fn heads(&mut self) -> Result<Vec<Head>>;
+
+    /// Writes an entry with these effects and commits it. Returns the new end of the log.
+    ///
+    /// # Errors
+    /// [`SharedError::Unknown`] if the server cannot say whether it was committed. After any other error it was not.
+    fn decide(&mut self, effects: &Effects) -> Result<Seen>;
+}
+
+/// Changes of others.
+#[cfg(feature = "postgres")]
+pub(crate) enum News {
+    /// These conversations were removed, by their keys.
+    Gone(Vec<i64>),
+    /// These rows were changed or removed.
+    Rows(Vec<Row>),
+}
+
+/// What a transaction has got from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Applied {
+    /// Nothing.
+    Nothing,
+    /// Something.
+    News,
+    /// Something that was removed or redacted, too. The write-ahead log must be emptied.
+    Wiped,
+}
+
+/// A write transaction in its place among those of other stores. It is rolled back if it is dropped before
+/// [`Ordered::commit`].
+pub(in crate::store) struct Ordered<'a> {
+    write: Write<'a>,
+    news: Applied,
+    /// Dropped after the transaction.
+    #[cfg(feature = "postgres")]
+    turn: Option<(&'a dyn Sequencer, Box<dyn Turn + 'a>)>,
+}
+
+impl<'a> Ordered<'a> {
+    /// Begins a transaction of a file that is on its own.
+    ///
+    /// # Errors
+    /// [`Busy`](crate::Error::Busy) if another process kept the lock for `patience`.
+    pub(super) fn alone(db: &'a Connection, patience: Duration) -> Result<Self> {
+        Ok(Self {
+            write: Write::begin(db, patience)?,
+            news: Applied::Nothing,
+            #[cfg(feature = "postgres")]
+            turn: None,
+        })
+    }
+
+    /// Begins a transaction of a replica, which has everything that was written before.
+    ///
+    /// # Errors
+    /// [`SharedError`], and [`Busy`](crate::Error::Busy) as [`Ordered::alone`].
+    #[cfg(feature = "postgres")]
+    pub(super) fn in_turn(db: &'a Connection, order: &'a dyn Sequencer, patience: Duration) -> Result<Self> {
+        let mut turn = order.turn(true)?;
+        database::set_overwriting(db, "ON")?;
+        let write = Write::begin(db, patience)?;
+        let news = catch_up(&write, order, turn.as_mut())?;
+        replica::begin(&write)?;
+        Ok(Self { write, news, turn: Some((order, turn)) })
+    }
+
+    /// Returns what it has got from others. With any news, nothing that was known is true.
+    pub(super) fn news(&self) -> Applied {
+        self.news
+    }
+
+    /// Commits: in the shared log if there is one, and then in the file.
+    ///
+    /// # Errors
+    /// [`SharedError::OnlyThere`] if the log has it and the file has not.
+    pub(in crate::store) fn commit(self) -> Result<()> {
+        #[cfg(feature = "postgres")]
+        if let Some((order, mut turn)) = self.turn {
+            let effects = replica::captured(&self.write)?;
+            if !effects.is_empty() {
+                let seen = turn.decide(&effects)?;
+                let noted = place::save(&self.write, order.log_id(), seen);
+                return noted
+                    .and_then(|()| self.write.commit())
+                    .map_err(|error| SharedError::OnlyThere { source: error.into() }.into());
+            }
+        }
+        self.write.commit()
+    }
+}
+
+impl std::ops::Deref for Ordered<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.write
+    }
+}
+
+/// Refuses to write to a replica as if it were on its own.
+///
+/// # Errors
+/// [`SharedError::Replica`] if the file is one.
+pub(super) fn refuse_replica(db: &Connection, path: &std::path::Path) -> Result<()> {
+    match place::load(db)? {
+        None => Ok(()),
+        Some((log, _)) => Err(SharedError::Replica { path: path.to_owned(), log }.into()),
+    }
+}
+
+/// Applies what a file lacks.
+#[cfg(feature = "postgres")]
+pub(super) fn catch_up(write: &Write<'_>, order: &dyn Sequencer, turn: &mut dyn Turn) -> Result<Applied> {
+    let seen = match place::load(write)? {
+        Some((log, seen)) if log == order.log_id() => seen,
+        // The file is new: opening it has made sure of that.
+        None => Seen::default(),
+        Some((log, _)) => {
+            let what = format!("it is a replica of the shared log {log}");
+            return Err(
+                SharedError::NotItsReplica { path: write.path().unwrap_or_default().into(), what }.into()
+            );
+        }
+    };
+    let end = turn.end(seen)?;
+    if end == seen {
+        return Ok(Applied::Nothing);
+    }
+    let mut applying = Applying::begin(write)?;
+    while let Some(news) = turn.next()? {
+        match news {
+            News::Gone(keys) => keys.into_iter().try_for_each(|key| applying.remove(key))?,
+            News::Rows(rows) => rows.iter().try_for_each(|row| applying.apply(row))?,
+        }
+    }
+    let wipes = applying.finish(&turn.heads()?)?;
+    place::save(write, order.log_id(), end)?;
+    Ok(if wipes { Applied::Wiped } else { Applied::News })
+}

@@ -1,0 +1,128 @@
+//! Transactions of the writer that are no appends: other changes of the truth, derived tables, and what a shared log has.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::super::known::Known;
+use super::super::order::{self, Applied, Ordered};
+use super::super::queue::lock;
+use super::{Writer, carry_guards};
+use crate::error::Result;
+#[cfg(feature = "postgres")]
+use crate::store::engine::transaction::Write;
+#[cfg(feature = "postgres")]
+use crate::store::file::database;
+use crate::store::file::presence::Presence;
+use crate::store::table::log;
+
+impl Writer {
+    /// Begins a transaction that may change the truth.
+    ///
+    /// # Errors
+    /// [`Error::Shared`] if the file is a replica and the store is not opened on its shared log, or if that cannot be used.
+    pub(in crate::store) fn begin<'a>(
+        &'a self,
+        db: &'a Connection,
+        patience: Duration,
+    ) -> Result<Ordered<'a>> {
+        #[cfg(feature = "postgres")]
+        if let Some(order) = &self.order {
+            let ordered = Ordered::in_turn(db, order.as_ref(), patience)?;
+            self.has_wiped.fetch_or(ordered.news() == Applied::Wiped, Ordering::Relaxed);
+            return Ok(ordered);
+        }
+        if !self.is_alone.load(Ordering::Relaxed) {
+            order::refuse_replica(db, &self.place.path())?;
+            self.is_alone.store(true, Ordering::Relaxed);
+        }
+        Ordered::alone(db, patience)
+    }
+
+    /// Returns the log that the store shares with others. `None` if it is on its own.
+    #[cfg(all(feature = "agent", feature = "postgres"))]
+    pub(in crate::store) fn order(&self) -> Option<&std::sync::Arc<dyn super::super::order::Sequencer>> {
+        self.order.as_ref()
+    }
+
+    /// Returns whether the write-ahead log may have what another store removed. It says so once.
+    #[cfg(feature = "postgres")]
+    pub(in crate::store) fn take_wiped(&self) -> bool {
+        self.has_wiped.swap(false, Ordering::Relaxed)
+    }
+
+    /// Applies what others have written to the shared log since. Returns whether there was anything.
+    #[cfg(feature = "postgres")]
+    pub(in crate::store) fn follow(&self) -> Result<bool> {
+        let Some(order) = &self.order else { return Ok(false) };
+        self.refuse_reentry()?;
+        let mut connection = lock(&self.connection);
+        let done = self.with(&mut connection, Presence::check, |db| {
+            carry_guards(db)?;
+            database::set_overwriting(db, "ON")?;
+            let write = Write::begin(db, self.options.busy_timeout)?;
+            let news = order::catch_up(&write, order.as_ref(), order.turn(false)?.as_mut())?;
+            if news != Applied::Nothing {
+                write.commit()?;
+            }
+            self.has_wiped.fetch_or(news == Applied::Wiped, Ordering::Relaxed);
+            Ok(news != Applied::Nothing)
+        });
+        if !matches!(done, Ok(false)) {
+            connection.known = Known::default();
+        }
+        drop(connection);
+        if matches!(done, Ok(true)) {
+            self.signal.notify();
+        }
+        done
+    }
+
+    /// Runs `work` in a write transaction of its own and commits it.
+    pub(in crate::store) fn transaction<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.transact(|writer, db| writer.begin(db, writer.options.busy_timeout), work)
+    }
+
+    /// Does the same for `work` that changes derived tables only.
+    pub(in crate::store::write) fn derive<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        self.transact(|writer, db| Ordered::alone(db, writer.options.busy_timeout), work)
+    }
+
+    fn transact<T>(
+        &self,
+        begin: impl for<'a> FnOnce(&'a Self, &'a Connection) -> Result<Ordered<'a>>,
+        work: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        self.refuse_reentry()?;
+        let mut connection = lock(&self.connection);
+        connection.known = Known::default();
+        let done = self.with(&mut connection, Presence::check, |db| {
+            carry_guards(db)?;
+            let write = begin(self, db)?;
+            let value = work(&write)?;
+            write.commit()?;
+            Ok(value)
+        });
+        drop(connection);
+        if done.is_ok() {
+            self.signal.notify();
+        }
+        done
+    }
+
+    /// Runs `work` on the connection itself, outside any transaction.
+    pub(in crate::store) fn maintain<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.refuse_reentry()?;
+        let mut connection = lock(&self.connection);
+        connection.known = Known::default();
+        self.with(&mut connection, Presence::check, |db| {
+            let done = work(db);
+            let kept = log::keep_guards(db);
+            done.and_then(|value| kept.map(|()| value))
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! The program on a shared log: `annals shared`, and every command with `--shared`.
+
+use std::process::{Command, Output};
+
+use annals::shared::SharedLog;
+
+use crate::server::Server;
+use crate::support::{Scratch, folder};
+
+struct Desk<'a> {
+    server: &'a Server,
+    scratch: &'a Scratch,
+}
+
+impl Desk<'_> {
+    fn run(&self, file: &str, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_annals"))
+            .args(["--db", self.scratch.path(file).to_str().unwrap()])
+            .args(arguments)
+            .env("ANNALS_SHARED", self.server.address())
+            .env("NO_COLOR", "1")
+            .output()
+            .unwrap()
+    }
+
+    #[track_caller]
+    fn says(&self, file: &str, arguments: &[&str]) -> String {
+        let output = self.run(file, arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    fn refuses(&self, file: &str, arguments: &[&str]) -> String {
+        let output = self.run(file, arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+#[test]
+fn the_program_works_on_a_replica_with_every_command() {
+    let (server, scratch) = (Server::start(), Scratch::new());
+    let desk = Desk { server: &server, scratch: &scratch };
+    let none = desk.refuses("a.db", &["list"]);
+    assert!(none.contains("there is no shared log in the schema \"team\""), "{none}");
+    assert!(desk.says("a.db", &["shared", "make"]).starts_with("made the shared log "));
+    assert!(desk.refuses("a.db", &["shared", "make"]).contains("already"));
+    let golden = folder::golden("conversations/hello-two-turns");
+    desk.says("a.db", &["import", golden.to_str().unwrap()]);
+    // Another file on another machine has it at once.
+    let (here, there) = (desk.says("a.db", &["--json", "list"]), desk.says("b.db", &["--json", "list"]));
+    assert_eq!(here, there);
+    assert!(here.contains("hello-two-turns") || here.contains("\"event_count\""), "{here}");
+    desk.says("b.db", &["verify"]);
+    let status = SharedLog::at(&server.address()).unwrap().status().unwrap();
+    let said = desk.says("a.db", &["--json", "shared", "status"]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["events"], status.events);
+    assert_eq!(said["log_id"], status.log_id.as_str());
+    assert!(desk.says("a.db", &["shared", "status"]).contains("on the server"));
+    // Nothing is removed by accident.
+    assert!(desk.refuses("a.db", &["shared", "drop"]).contains("--yes"));
+    assert!(desk.says("a.db", &["shared", "drop", "--yes"]).starts_with("removed the shared log"));
+    assert!(desk.refuses("a.db", &["shared", "status"]).contains("there is no shared log"));
+}
+
+#[test]
+fn no_message_has_the_password() {
+    let scratch = Scratch::new();
+    for address in [
+        "postgres://annals:geheim@127.0.0.1:1/agents?schema=team",
+        "postgres://annals:geheim@/agents?schema=team",
+        "postgres://annals:geheim@127.0.0.1:1/agents?schema=Team",
+        "postgres://annals:geheim@127.0.0.1:1/agents?sslmode=geheim",
+    ] {
+        for arguments in [&["shared", "status"][..], &["list"], &["shared", "status", "--help"]] {
+            let output = Command::new(env!("CARGO_BIN_EXE_annals"))
+                .args(["--db", scratch.path("a.db").to_str().unwrap()])
+                .args(arguments)
+                .env("ANNALS_SHARED", address)
+                .output()
+                .unwrap();
+            let said = format!("{output:?}");
+            assert!(!said.contains("geheim"), "{said}");
+        }
+    }
+}

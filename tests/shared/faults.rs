@@ -1,0 +1,336 @@
+//! Faults of the server, of the nodes and of the way between them: nothing that was acknowledged is lost, nothing is there
+//! twice, and one order explains what all callers saw.
+
+use std::collections::BTreeSet;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use annals::error::SharedError;
+use annals::{Error, Expected, Options, Store};
+use std::io::{Read as _, Write as _};
+
+use crate::history::{Found, Operation, contradiction, now};
+use crate::replicas::{assert_equal, wait_for};
+use crate::server::Server;
+use crate::support::child::{self, Running};
+use crate::support::events::user_message;
+use crate::support::{Scratch, assert_sound, conversation, event_ids, is_exhaustive};
+
+const TALK: &str = "talk";
+
+/// Appends with the length that the store knows until it succeeds, and records each attempt.
+fn append_at_the_end(store: &Store, id: &str, history: &Mutex<Vec<Operation>>) -> u64 {
+    let talk = conversation(TALK);
+    loop {
+        let known = store.find(&talk).unwrap().map_or(0, |row| row.event_count);
+        let expected = if known == 0 { Expected::Empty } else { Expected::Exact(known) };
+        let called = now();
+        let answer = store.append(&talk, expected, &[user_message(id, "text")]);
+        let returned = now();
+        let found = match answer {
+            Ok(places) => Found::Appended(places[0].sequence.0),
+            Err(Error::Conflict { actual, .. }) => Found::Length(actual),
+            // It may have taken place. The same call finds out.
+            Err(error) if error.is_transient() => continue,
+            Err(error) => panic!("{id}: {error:?}"),
+        };
+        if let Found::Appended(sequence) = found {
+            history.lock().unwrap().push(Operation { called, returned, found });
+            return sequence;
+        }
+        history.lock().unwrap().push(Operation { called, returned, found });
+    }
+}
+
+#[test]
+fn one_order_explains_what_all_callers_saw() {
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let stores: Vec<Store> = (0..3).map(|node| server.open(&scratch.path(&format!("{node}.db")))).collect();
+    let history = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for (node, store) in stores.iter().enumerate() {
+            for thread in 0..2 {
+                let history = &history;
+                scope.spawn(move || {
+                    for number in 0..25 {
+                        append_at_the_end(store, &format!("{node}-{thread}-{number}"), history);
+                    }
+                });
+            }
+        }
+    });
+    let history = history.into_inner().unwrap();
+    assert_eq!(contradiction(&history), None);
+    let conflicts = history.iter().filter(|one| matches!(one.found, Found::Length(_))).count();
+    assert!(conflicts > 0, "the callers never met");
+}
+
+#[test]
+fn a_server_that_is_killed_again_and_again_loses_nothing() {
+    let rounds = if is_exhaustive() { 25 } else { 3 };
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let options = Options::default().busy_timeout(Duration::from_secs(60));
+    let open = |name: &str| Store::open_shared(&server.address(), scratch.path(name), &options).unwrap();
+    let stores = [open("a.db"), open("b.db")];
+    let (history, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let written = std::thread::scope(|scope| {
+        let writers: Vec<_> = stores
+            .iter()
+            .enumerate()
+            .map(|(node, store)| {
+                let (history, is_over) = (&history, &is_over);
+                scope.spawn(move || {
+                    let mut number = 0;
+                    while !is_over.load(Ordering::SeqCst) {
+                        append_at_the_end(store, &format!("{node}-{number}"), history);
+                        number += 1;
+                    }
+                    number
+                })
+            })
+            .collect();
+        for round in 0..rounds {
+            // Each round begins when both have written again.
+            let length = history.lock().unwrap().len();
+            while history.lock().unwrap().len() < length + 10 + round % 7 {
+                std::thread::yield_now();
+            }
+            server.kill();
+            server.run();
+        }
+        is_over.store(true, Ordering::SeqCst);
+        writers.into_iter().map(|writer| writer.join().unwrap()).sum::<usize>()
+    });
+    assert_the_same(&server, &stores, written, &scratch);
+    let history = history.into_inner().unwrap();
+    assert_eq!(contradiction(&history), None);
+}
+
+/// Asserts that all stores and a new one have the same, and each event once.
+fn assert_the_same(server: &Server, stores: &[Store], written: usize, scratch: &Scratch) {
+    let last = stores[0].append(&conversation("end"), Expected::Any, &[user_message("end", "")]).unwrap();
+    let new = server.open(&scratch.path("new.db"));
+    for store in stores {
+        wait_for(store, last[0].position);
+        let ids = event_ids(store, &conversation(TALK));
+        assert_eq!(ids.len(), written);
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), written);
+        assert_equal(store, &new);
+        assert_sound(store);
+    }
+}
+
+/// Appends one event after another until it is killed, and reports each that was acknowledged.
+fn append_until_killed(address: &str, path: &Path, from: usize) {
+    let store = Store::open_shared(address, path, &Options::default()).unwrap();
+    let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+    for number in from.. {
+        let id = format!("{name}-{number}");
+        store.append(&conversation(TALK), Expected::Any, &[user_message(&id, "text")]).unwrap();
+        child::report(&id);
+    }
+}
+
+#[test]
+fn nodes_that_are_killed_again_and_again_lose_nothing() {
+    if let Some(role) = child::role() {
+        let (address, from) = role.name.rsplit_once('#').unwrap();
+        return append_until_killed(address, &role.database, from.parse().unwrap());
+    }
+    let rounds = if is_exhaustive() { 250 } else { 8 };
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let test = "faults::nodes_that_are_killed_again_and_again_lose_nothing";
+    let acknowledged: Vec<String> = std::thread::scope(|scope| {
+        let nodes: Vec<_> = ["a", "b"]
+            .into_iter()
+            .map(|name| {
+                let (server, path) = (&server, scratch.path(&format!("{name}.db")));
+                scope.spawn(move || {
+                    let mut acknowledged: Vec<String> = Vec::new();
+                    for round in 0..rounds {
+                        // What was written without an acknowledgement is written again.
+                        let role = format!("{}#{}", server.address(), acknowledged.len());
+                        let mut node = Running::start(child::command(test, &role, &path));
+                        acknowledged.extend(node.take_lines().take(1 + round % 9));
+                        node.kill();
+                    }
+                    acknowledged
+                })
+            })
+            .collect();
+        nodes.into_iter().flat_map(|node| node.join().unwrap()).collect()
+    });
+    let stores = [server.open(&scratch.path("a.db")), server.open(&scratch.path("b.db"))];
+    let ids = event_ids(&stores[0], &conversation(TALK));
+    let known: BTreeSet<&String> = ids.iter().collect();
+    let lost: Vec<&String> = acknowledged.iter().filter(|id| !known.contains(id)).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+    assert_the_same(&server, &stores, ids.len(), &scratch);
+}
+
+/// What the way to the server does with the next commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// It passes.
+    None,
+    /// The connection is lost before the server has it.
+    Before,
+    /// The connection is lost before the client has the answer.
+    After,
+    /// The same, and there is no other connection until the way is open again.
+    AfterForLong,
+}
+
+/// A way to the server that can be cut. It passes bytes, and knows a commit when it sees one.
+struct Way {
+    cut: Arc<Mutex<Cut>>,
+    is_closed: Arc<AtomicBool>,
+}
+
+impl Way {
+    fn open(folder: &Path, server: &Server) -> Self {
+        let listener = UnixListener::bind(folder.join(".s.PGSQL.5432")).unwrap();
+        let way = Self { cut: Arc::new(Mutex::new(Cut::None)), is_closed: Arc::new(AtomicBool::new(false)) };
+        let (cut, is_closed, socket) = (Arc::clone(&way.cut), Arc::clone(&way.is_closed), server.socket());
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let Ok(client) = client else { return };
+                if is_closed.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let there = UnixStream::connect(&socket).unwrap();
+                let (cut, is_closed) = (Arc::clone(&cut), Arc::clone(&is_closed));
+                std::thread::spawn(move || pass(client, there, &cut, &is_closed));
+            }
+        });
+        way
+    }
+
+    fn cut_next(&self, cut: Cut) {
+        *self.cut.lock().unwrap() = cut;
+    }
+}
+
+/// Passes bytes in both directions until the connection is cut.
+fn pass(client: UnixStream, there: UnixStream, cut: &Mutex<Cut>, is_closed: &AtomicBool) {
+    let (mut from, mut to) = (client.try_clone().unwrap(), there.try_clone().unwrap());
+    let (mut answers, mut back) = (there.try_clone().unwrap(), client.try_clone().unwrap());
+    let is_deaf = Arc::new(AtomicBool::new(false));
+    let drops_answers = Arc::clone(&is_deaf);
+    std::thread::spawn(move || {
+        let mut bytes = [0; 1 << 16];
+        while let Ok(count @ 1..) = answers.read(&mut bytes) {
+            if !drops_answers.load(Ordering::SeqCst) && back.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _is_gone = back.shutdown(std::net::Shutdown::Both);
+    });
+    let mut bytes = [0; 1 << 16];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        let is_commit = bytes[..count].windows(7).any(|window| window == b"COMMIT\0");
+        let cut = if is_commit { std::mem::replace(&mut *cut.lock().unwrap(), Cut::None) } else { Cut::None };
+        if cut == Cut::Before {
+            break;
+        }
+        if cut != Cut::None {
+            is_deaf.store(true, Ordering::SeqCst);
+            is_closed.store(cut == Cut::AfterForLong, Ordering::SeqCst);
+        }
+        if to.write_all(&bytes[..count]).is_err() || cut != Cut::None {
+            break;
+        }
+    }
+    // The server answers what it has, and sees the end then.
+    let _is_gone = to.shutdown(std::net::Shutdown::Write);
+    let _is_gone = client.shutdown(std::net::Shutdown::Both);
+}
+
+#[test]
+fn a_connection_that_is_lost_during_a_commit_is_found_out_about() {
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let way = Way::open(folder.path(), &server);
+    let address = server.address_at(folder.path().to_str().unwrap());
+    let options = Options::default().busy_timeout(Duration::from_millis(500));
+    let store = Store::open_shared(&address, scratch.path("a.db"), &options).unwrap();
+    let talk = conversation(TALK);
+    let append = |id: &str| store.append(&talk, Expected::Any, &[user_message(id, "text")]);
+    append("first").unwrap();
+    // The server has committed, and only the answer is lost: the caller does not notice.
+    way.cut_next(Cut::After);
+    assert_eq!(append("second").unwrap()[0].sequence.0, 1);
+    // The server never had it: it is refused, and may be tried again.
+    way.cut_next(Cut::Before);
+    let lost = append("third");
+    assert!(matches!(lost, Err(Error::Shared(SharedError::Unreachable { .. }))), "{lost:?}");
+    assert!(lost.unwrap_err().is_transient());
+    let again = append("third").unwrap();
+    assert_eq!((again[0].sequence.0, again[0].known), (2, false));
+    // Nobody can be asked. The next attempt finds that it took place.
+    way.cut_next(Cut::AfterForLong);
+    let unknown = append("fourth");
+    assert!(matches!(unknown, Err(Error::Shared(SharedError::Unknown))), "{unknown:?}");
+    assert_eq!(event_ids(&store, &talk).len(), 3, "the file never has what may not be");
+    way.is_closed.store(false, Ordering::SeqCst);
+    let found = append("fourth").unwrap();
+    assert_eq!((found[0].sequence.0, found[0].known), (3, true));
+    assert_the_same(&server, std::slice::from_ref(&store), 4, &scratch);
+}
+
+#[test]
+fn a_file_that_is_ahead_of_its_log_is_not_written() {
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let store = server.open(&scratch.path("a.db"));
+    let talk = conversation(TALK);
+    let append = |id: &str| store.append(&talk, Expected::Any, &[user_message(id, "text")]);
+    append("one").unwrap();
+    let before = server.dump();
+    append("two").unwrap();
+    // The server comes back as it was before: its disk failed, or a copy took over that was behind.
+    server.restore(&before);
+    let refused = append("three");
+    assert!(matches!(refused, Err(Error::Shared(SharedError::Ahead { .. }))), "{refused:?}");
+    // Another store has gone on from there. Now the entry has another content.
+    let other = server.open(&scratch.path("b.db"));
+    other.append(&talk, Expected::Any, &[user_message("else", "text")]).unwrap();
+    other.append(&talk, Expected::Any, &[user_message("more", "text")]).unwrap();
+    let refused = append("three");
+    assert!(matches!(refused, Err(Error::Shared(SharedError::Ahead { .. }))), "{refused:?}");
+    assert_eq!(event_ids(&store, &talk), ["one", "two"], "it can still be read");
+    assert_eq!(event_ids(&other, &talk), ["one", "else", "more"]);
+}
+
+#[test]
+fn a_log_that_was_changed_by_hand_is_noticed() {
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let store = server.open(&scratch.path("a.db"));
+    let talk = conversation(TALK);
+    store.append(&talk, Expected::Any, &[user_message("one", "text"), user_message("two", "text")]).unwrap();
+    for (number, forgery) in [
+        "UPDATE event SET payload = replace(payload, 'text', 'tex!') WHERE sequence = 1",
+        "UPDATE event SET hash = sha256('x') WHERE sequence = 1",
+        "DELETE FROM event WHERE sequence = 1",
+        "UPDATE entry SET heads = convert_to(replace(convert_from(heads, 'UTF8'), '\"talk\",2', '\"talk\",3'), 'UTF8')",
+        "UPDATE entry SET node = 'x' WHERE number = 2",
+        "DELETE FROM entry WHERE number = 2",
+        "UPDATE other_row SET content = substr(content, 2) WHERE of_table = 'conversation'",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let before = server.dump();
+        server.client().batch_execute(forgery).unwrap();
+        let path = scratch.path(&format!("new-{number}.db"));
+        let opened = Store::open_shared(&server.address(), &path, &Options::default());
+        assert!(
+            matches!(opened, Err(Error::Shared(SharedError::Differs { .. }) | Error::Corrupt { .. })),
+            "{forgery}: {opened:?}"
+        );
+        server.restore(&before);
+        assert_eq!(event_ids(&server.open(&path), &talk).len(), 2, "{forgery}: nothing of it is in the file");
+    }
+}

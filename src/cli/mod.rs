@@ -173,6 +173,16 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// Another file, on the same log if there is one.
+    #[cfg(feature = "server")]
+    fn of<'b>(&'b self, path: &'b Path) -> Place<'b> {
+        Place {
+            path,
+            #[cfg(feature = "postgres")]
+            shared: self.shared,
+        }
+    }
+
     /// A file on its own.
     fn alone(path: &'a Path) -> Self {
         Self {

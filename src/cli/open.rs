@@ -41,7 +41,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
-    let place = Place { path: command.file.as_deref().unwrap_or(place.path), ..*place };
+    let place = place.of(command.file.as_deref().unwrap_or(place.path));
     if place.path.is_dir() {
         output.fault(
             &format!("{} is a folder; a database is a file", place.path.display()),

@@ -61,7 +61,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
                 (plural(held.events, "event"), plural(held.conversations, "conversation"));
             if !yes {
                 let what = format!("it holds {events} of {conversations}");
-                output.remark(&format!("nothing was removed: {what}; --yes removes them from the server"));
+                output.remark(format!("nothing was removed: {what}; --yes removes them from the server"));
                 return Ok(REFUSED);
             }
             log.drop_all()?;

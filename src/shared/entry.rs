@@ -76,7 +76,7 @@ mod tests {
             changes_hash: Digest::START,
         };
         let json = heads_to_json(std::slice::from_ref(&head));
-        assert_eq!(heads_of_json(&json).unwrap(), [head.clone()]);
+        assert_eq!(heads_of_json(&json).unwrap(), std::slice::from_ref(&head));
         let start = Seen::default();
         let first = after(start, "n", &json);
         assert_eq!(first.entry, 1);

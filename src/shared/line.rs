@@ -15,6 +15,10 @@ use crate::error::{Error, Result, SharedError};
 /// the others.
 const IDLE_IN_WRITE: &str = "15s";
 
+/// Every statement finds its rows by an index. The server would plan some of them anew each time, which takes longer than
+/// they do, and read a whole table if it believes that it is small.
+const PLANS: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
+
 type Job = Box<dyn FnOnce(&mut Session) + Send>;
 
 /// The way to the thread.
@@ -82,7 +86,7 @@ impl Session {
             let schema = self.address.quoted();
             let settings = format!(
                 "SET search_path TO {schema}; SET idle_in_transaction_session_timeout = '{IDLE_IN_WRITE}'; \
-                 SET lock_timeout = {}; SET client_min_messages = warning",
+                 SET lock_timeout = {}; SET client_min_messages = warning; {PLANS}",
                 self.patience_ms.clamp(1, i32::MAX as u128)
             );
             client.batch_execute(&settings).map_err(failed("connecting"))?;

@@ -14,6 +14,8 @@ mod address;
 mod columns;
 mod entry;
 mod follow;
+// Only agents take leases.
+#[cfg_attr(not(feature = "agent"), allow(dead_code))]
 mod lease;
 mod line;
 mod schema;

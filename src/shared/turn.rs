@@ -1,6 +1,6 @@
 //! Turns at the log: who writes next, what others wrote, and how an entry is committed.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ use crate::chain::Digest;
 use crate::error::{Error, Result, SharedError};
 use crate::store::{Effects, Head, News, Row, SCHEMA_VERSION, Seen, Sequencer, SqlValue, Turn};
 
-const WRITE: &str = "BEGIN; SELECT entry, chain FROM log_end FOR UPDATE";
-const LOOK: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT entry, chain FROM log_end";
-const CHAIN: &str = "SELECT chain FROM entry WHERE number = $1";
+const WRITE: &str = "BEGIN; SELECT entry, chain FROM log_end WHERE one FOR UPDATE";
+const LOOK: &str =
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT entry, chain FROM log_end WHERE one";
 const GONE: &str =
     "SELECT key FROM other_row WHERE entry > $1 AND of_table = 'conversation' AND content IS NULL";
 /// The phases after that: rows that were removed, conversations, all other rows. Events come before the last.
@@ -31,6 +31,23 @@ const EVENTS: &str = "SELECT position, conversation, sequence, id, kind, source,
 const ENTRIES: &str =
     "SELECT number, node, heads, chain FROM entry WHERE number > $1 ORDER BY number LIMIT 1000";
 const FIND: &str = "SELECT number FROM entry WHERE token = $1";
+
+/// All of that at once, if it is not much: each part has up to [`FEW`] rows and one more. A round trip costs as much as some
+/// rows, and others wait meanwhile. The parts are other rows, events, entries, and the entry that the file has seen last.
+const NEWS: &str = "(SELECT 0 AS part, of_table, key, conversation, entry, content, NULL::bigint AS position, \
+     NULL::bigint AS sequence, NULL::text AS id, NULL::text AS kind, NULL::text AS source, NULL::text AS \"timestamp\", \
+     NULL::text AS parent_id, NULL::text AS tool_call_id, NULL::text AS action_id, NULL::text AS llm_response_id, \
+     NULL::text AS tool_name, NULL::bigint AS recorded_at, NULL::bytea AS hash, NULL::bytea AS redacted_digest, \
+     NULL::text AS payload, NULL::bytea AS exact, NULL::text AS node FROM other_row WHERE entry > $1 \
+     ORDER BY entry, of_table, key LIMIT 201) UNION ALL (SELECT 1, NULL, NULL, conversation, entry, NULL, position, sequence, \
+     id, kind, source, \"timestamp\", parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, \
+     redacted_digest, payload, exact, NULL FROM event WHERE entry > $1 ORDER BY entry, position LIMIT 201) \
+     UNION ALL (SELECT CASE WHEN number > $1 THEN 2 ELSE 3 END, NULL, NULL, NULL, number, heads, NULL, NULL, NULL, NULL, \
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, chain, NULL, NULL, NULL, node FROM entry WHERE number >= $1 \
+     ORDER BY number LIMIT 202)";
+
+/// What is not much.
+const FEW: usize = 200;
 
 const REMOVE: [&str; 4] = [
     "DELETE FROM event WHERE conversation = ANY ($1)",
@@ -59,7 +76,7 @@ const ENTER: &str = "WITH events AS (INSERT INTO event (position, entry, convers
      ON CONFLICT (key) DO UPDATE SET id = excluded.id WHERE conversation.id <> excluded.id), \
      entries AS (INSERT INTO entry (number, node, token, heads, chain) VALUES ($1, $2, $3, $4, $5)), \
      woken AS (SELECT pg_notify('annals_' || current_schema(), $2 || ' ' || $1::text)) \
-     UPDATE log_end SET entry = $1, chain = $5 FROM woken";
+     UPDATE log_end SET entry = $1, chain = $5 FROM woken WHERE log_end.one";
 
 /// The pause between two such questions.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -140,6 +157,7 @@ impl Sequencer for Log {
             seen: Seen::default(),
             phase: Phase::Gone,
             gone: HashSet::new(),
+            few: None,
             is_open: true,
             _alone: alone,
         }))
@@ -169,9 +187,60 @@ struct AtLog<'a> {
     phase: Phase,
     /// The keys of the conversations that were removed since then.
     gone: HashSet<i64>,
+    /// Everything since then, if it is not much.
+    few: Option<Few>,
     /// Whether the transaction is open.
     is_open: bool,
     _alone: MutexGuard<'a, ()>,
+}
+
+/// A number, a node, the heads and the chain.
+type Entry = (i64, String, Vec<u8>, Vec<u8>);
+
+/// News that came at once.
+#[derive(Default)]
+struct Few {
+    gone: HashSet<i64>,
+    news: VecDeque<News>,
+    entries: Vec<Entry>,
+    /// The chain of the entry that the file has seen last.
+    chain: Option<Vec<u8>>,
+    /// Whether that is all.
+    is_all: bool,
+}
+
+impl Few {
+    fn of(rows: &[postgres::Row]) -> Result<Self> {
+        let mut few = Self::default();
+        let (mut removed, mut conversations, mut events, mut others) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut count = 0;
+        for row in rows {
+            match row.get::<_, i32>("part") {
+                0 => {
+                    count += 1;
+                    let row = columns::other(row)?;
+                    match (row.table, row.key.as_slice(), &row.values) {
+                        ("conversation", [SqlValue::Integer(key)], None) => drop(few.gone.insert(*key)),
+                        (_, _, None) => removed.push(row),
+                        ("conversation", _, Some(_)) => conversations.push(row),
+                        _ => others.push(row),
+                    }
+                }
+                1 => events.push(columns::event(row)?),
+                2 => {
+                    few.entries.push((row.get("entry"), row.get("node"), row.get("content"), row.get("hash")))
+                }
+                _ => few.chain = Some(row.get("hash")),
+            }
+        }
+        few.is_all = count <= FEW && events.len() <= FEW && few.entries.len() <= FEW;
+        if !few.gone.is_empty() {
+            few.news.push_back(News::Gone(few.gone.iter().copied().collect()));
+        }
+        few.news.extend([removed, conversations, events, others].map(News::Rows));
+        Ok(few)
+    }
 }
 
 /// What [`Turn::next`] returns next.
@@ -225,16 +294,15 @@ impl Turn for AtLog<'_> {
         }
         let there = if seen.entry == self.end.entry {
             Some(self.end.chain)
-        } else if seen.entry == 0 {
-            Some(Digest::START)
         } else {
             let entry = self.seen();
-            let chain: Option<Vec<u8>> = self.log.line.call(move |session| {
-                let (client, statement) = session.prepared(CHAIN)?;
-                let row = client.query_opt(&statement, &[&entry]).map_err(failed("reading the log"))?;
-                Ok(row.map(|row| row.get(0)))
+            let few = self.log.line.call(move |session| {
+                let (client, statement) = session.prepared(NEWS)?;
+                Few::of(&client.query(&statement, &[&entry]).map_err(failed("reading the log"))?)
             })?;
-            chain.as_deref().and_then(Digest::from_bytes)
+            let chain = few.chain.as_deref().and_then(Digest::from_bytes);
+            self.few = Some(few).filter(|few| few.is_all);
+            if seen.entry == 0 { Some(Digest::START) } else { chain }
         };
         if there != Some(seen.chain) {
             return Err(ahead("has another entry of that number".into()));
@@ -243,6 +311,10 @@ impl Turn for AtLog<'_> {
     }
 
     fn next(&mut self) -> Result<Option<News>> {
+        if let Some(few) = &mut self.few {
+            self.gone.extend(few.gone.drain());
+            return Ok(few.news.pop_front());
+        }
         loop {
             let seen = self.seen();
             match std::mem::replace(&mut self.phase, Phase::Done) {
@@ -317,15 +389,14 @@ impl Turn for AtLog<'_> {
         let mut place = self.seen;
         while place.entry < self.end.entry {
             let after = place.entry.cast_signed();
-            let page = self.log.line.call(move |session| {
-                let (client, statement) = session.prepared(ENTRIES)?;
-                let rows = client.query(&statement, &[&after]).map_err(failed("reading the log"))?;
-                let read = |row: &postgres::Row| {
-                    let chain: Vec<u8> = row.get(3);
-                    (row.get::<_, i64>(0), row.get::<_, String>(1), row.get::<_, Vec<u8>>(2), chain)
-                };
-                Ok(rows.iter().map(read).collect::<Vec<_>>())
-            })?;
+            let page: Vec<Entry> = match &mut self.few {
+                Some(few) => std::mem::take(&mut few.entries),
+                None => self.log.line.call(move |session| {
+                    let (client, statement) = session.prepared(ENTRIES)?;
+                    let rows = client.query(&statement, &[&after]).map_err(failed("reading the log"))?;
+                    Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect())
+                })?,
+            };
             if page.is_empty() {
                 break;
             }
@@ -354,18 +425,18 @@ impl Turn for AtLog<'_> {
         let token = uuid::Uuid::new_v4().to_string();
         let (node, own_token) = (self.log.node.clone(), token.clone());
         let held = self.log.leases.held_of(effects.heads.iter().map(|head| head.conversation.as_str()));
-        self.log.line.call(move |session| {
+        let committed = self.log.line.call(move |session| {
             lease::check(session, &node, &held)?;
-            enter(session, next, &node, &own_token, &heads, &written)
-        })?;
-        self.is_open = false;
-        let committed = self.log.line.call(|session| {
-            let committed = session.same_client()?.batch_execute("COMMIT").map_err(failed("committing"));
+            enter(session, next, &node, &own_token, &heads, &written)?;
+            let committed = session
+                .same_client()
+                .and_then(|client| client.batch_execute("COMMIT").map_err(failed("committing")));
             if committed.is_err() {
                 session.hang_up();
             }
-            committed
-        });
+            Ok(committed)
+        })?;
+        self.is_open = false;
         match committed {
             Ok(()) => Ok(next),
             Err(error) if self.log.was_committed(&token)? => {

@@ -79,13 +79,15 @@ async fn runs_failures_and_requests_are_in_the_log_and_in_the_metrics_and_no_sec
     let id = conversation(&server, &model, &folder.path().join("work")).await;
     run(&server, &id, "finished").await;
     run(&server, &id, "error").await;
+    // A run is counted when it has ended, a moment after its status is known.
+    let ended = r#"annals_run_seconds_count{status="error"} 1"#;
+    until("counted", async || metrics(&server).await.lines().any(|line| line == ended)).await;
     let metrics = metrics(&server).await;
     for line in [
         r#"annals_model_calls_total{model="openai/test",outcome="ok"} 1"#,
         r#"annals_model_calls_total{model="openai/test",outcome="LLMAuthenticationError"} 1"#,
         r#"annals_model_retries_total{model="openai/test"} 1"#,
         r#"annals_run_seconds_count{status="finished"} 1"#,
-        r#"annals_run_seconds_count{status="error"} 1"#,
         r#"annals_webhook_requests_total{outcome="accepted"} 0"#,
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line} is not in\n{metrics}");

@@ -85,7 +85,7 @@ fn assert_stale(result: Result<(), Error>) {
     let error = result.unwrap_err();
     assert!(matches!(&error, Error::StaleSubscription { name, .. } if name == "mailer"), "{error:?}");
     let text = "the subscription \"mailer\" was moved, or deleted and made again, since this handle was opened; \
-                open it again to go on from its place";
+                open it again to go on";
     assert_eq!(error.to_string(), text);
 }
 

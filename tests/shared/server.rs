@@ -1,4 +1,4 @@
-//! A PostgreSQL server for one test.
+//! A PostgreSQL server for one test, or for the benchmarks.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -18,6 +18,8 @@ pub struct Server {
     programs: PathBuf,
     /// The user and the group that run it. `None` if they are those of the tests.
     user: Option<(u32, u32)>,
+    /// Whether it waits for the disk. Tests kill the server and not the machine.
+    syncs: bool,
 }
 
 impl Server {
@@ -30,12 +32,17 @@ impl Server {
 
     /// Starts a server with an empty database.
     pub fn start() -> Self {
+        Self::start_with(false)
+    }
+
+    /// Starts a server that waits for the disk with each commit, or not.
+    pub fn start_with(syncs: bool) -> Self {
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").unwrap();
         let user = own_user();
         if let Some((user, group)) = user {
             std::os::unix::fs::chown(folder.path(), Some(user), Some(group)).unwrap();
         }
-        let server = Self { folder, programs: programs(), user };
+        let server = Self { folder, programs: programs(), user, syncs };
         let data = server.data();
         let made = server
             .command("initdb")
@@ -51,8 +58,9 @@ impl Server {
     /// Starts the server of a folder that is there. Returns when it answers.
     pub fn run(&self) {
         let folder = self.folder.path().display();
+        let fsync = if self.syncs { "on" } else { "off" };
         let settings = format!(
-            "-k {folder} -c listen_addresses= -c fsync=off -c max_connections=60 -c shared_buffers=32MB"
+            "-k {folder} -c listen_addresses= -c fsync={fsync} -c max_connections=60 -c shared_buffers=32MB"
         );
         let started = self
             .command("pg_ctl")

@@ -29,7 +29,9 @@ pub(crate) const HEADER_BYTES: usize = 72;
 
 /// Sets whether deleted content is overwritten: `ON`, or as usual ([`OVERWRITING`]).
 pub(in crate::store) fn set_overwriting(db: &Connection, how: &str) -> Result<()> {
-    db.query_row(&format!("PRAGMA secure_delete = {how}"), [], |_| Ok(())).doing("setting up the database")
+    db.prepare_cached(&format!("PRAGMA secure_delete = {how}"))
+        .and_then(|mut statement| statement.query_row([], |_| Ok(())))
+        .doing("setting up the database")
 }
 
 /// Returns whether a file that begins with these bytes is an Annals file: an SQLite database that is named as one.

@@ -9,6 +9,15 @@ use crate::store::Maintenance;
 /// Source: SQLite's `wal.c`, `WALINDEX_LOCK_OFFSET` (120) and `WAL_READ_LOCK(I)` (3 + I), I from 0 to 4.
 const READ_LOCKS: std::ops::RangeInclusive<u64> = 123..=127;
 
+/// The system gives its list of locks in parts of up to a page. If other programs lock and unlock between two parts, some
+/// entries may be left out.
+#[cfg(target_os = "linux")]
+const PART_BYTES: usize = 4096 / 2;
+
+/// How often a list of several parts is read. A reader that is in any of them counts.
+#[cfg(target_os = "linux")]
+const READS: usize = 10;
+
 /// The state of the write-ahead log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -107,13 +116,20 @@ impl Maintenance<'_> {
 /// It reads the system's list of locks. To open and close the shared memory would release this process's own locks.
 #[cfg(target_os = "linux")]
 fn readers(shared: u64) -> Vec<LogReader> {
-    let Ok(locks) = std::fs::read_to_string("/proc/locks") else { return Vec::new() };
+    let mut found = std::collections::BTreeSet::new();
+    for _ in 0..READS {
+        let Ok(locks) = std::fs::read_to_string("/proc/locks") else { break };
+        found.extend(holders(&locks, shared));
+        if locks.len() < PART_BYTES {
+            break;
+        }
+    }
     let name = |process| {
         let name = std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
         Some(name.trim().replace(char::is_control, "?"))
     };
     let reader = |process| LogReader { process, name: name(process), is_this: process == std::process::id() };
-    holders(&locks, shared).into_iter().map(reader).collect()
+    found.into_iter().map(reader).collect()
 }
 
 #[cfg(not(target_os = "linux"))]

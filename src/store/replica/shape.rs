@@ -129,7 +129,7 @@ mod tests {
             ];
             assert_eq!(lists.iter().filter(|has| **has).count(), 1, "{table} must be in one list: {lists:?}");
         }
-        let shapes = store.read(|db| Shape::all(db)).unwrap();
+        let shapes = store.read(Shape::all).unwrap();
         assert!(shapes.iter().all(|shape| (1..=2).contains(&shape.key.len())), "{shapes:?}");
     }
 }

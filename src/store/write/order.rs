@@ -20,8 +20,9 @@ use crate::store::table::replica as place;
 #[cfg(feature = "postgres")]
 use crate::store::table::replica::Seen;
 
-/// The log that several stores share.
+/// The log that several stores share. Only agents take leases.
 #[cfg(feature = "postgres")]
+#[cfg_attr(not(feature = "agent"), allow(dead_code))]
 pub(crate) trait Sequencer: Send + Sync {
     /// The id of the log.
     fn log_id(&self) -> &str;
@@ -69,6 +70,7 @@ pub(crate) enum News {
 }
 
 /// What a transaction has got from others.
+#[cfg_attr(not(feature = "postgres"), allow(dead_code))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Applied {
     /// Nothing.

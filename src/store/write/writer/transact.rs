@@ -6,7 +6,9 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::super::known::Known;
-use super::super::order::{self, Applied, Ordered};
+#[cfg(feature = "postgres")]
+use super::super::order::Applied;
+use super::super::order::{self, Ordered};
 use super::super::queue::lock;
 use super::{Writer, carry_guards};
 use crate::error::Result;

@@ -20,6 +20,9 @@ const SCHEMA_BYTES_MAX: usize = 63;
 /// How long a server that does not answer is waited for.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a connection may be silent before it is lost.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
 /// Where a shared log is. It may hold a password, so it is never shown.
 #[derive(Clone)]
 pub(super) struct Address {
@@ -45,6 +48,13 @@ impl Address {
         }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            // Otherwise a lost connection is noticed after a quarter of an hour.
+            config.tcp_user_timeout(SILENCE_MAX);
+            config.keepalives_idle(SILENCE_MAX / 2);
+            config.keepalives_interval(SILENCE_MAX / 6);
+            config.keepalives_retries(3);
         }
         if config.get_application_name().is_none() {
             config.application_name("annals");

@@ -5,7 +5,8 @@
 //! changes a conversation checks its lease in its own transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use postgres::Client;
@@ -19,7 +20,7 @@ use crate::error::{Result, SharedError};
 const TAKE: &str = "INSERT INTO lease (conversation, node, generation, until) \
      VALUES ($1, $2, 1, clock_timestamp() + interval '12 seconds') ON CONFLICT (conversation) DO UPDATE \
      SET node = excluded.node, generation = lease.generation + 1, until = excluded.until \
-     WHERE lease.until < clock_timestamp() RETURNING generation";
+     WHERE lease.until < clock_timestamp() OR lease.node = excluded.node RETURNING generation";
 const RENEW: &str = "UPDATE lease SET until = clock_timestamp() + interval '12 seconds' FROM \
      unnest($2::text[], $3::bigint[]) AS held (conversation, generation) WHERE lease.conversation = held.conversation \
      AND lease.generation = held.generation AND lease.node = $1";
@@ -31,11 +32,35 @@ const CHECK: &str = "SELECT lease.conversation FROM lease JOIN unnest($2::text[]
      ON lease.conversation = held.conversation AND lease.generation = held.generation \
      WHERE lease.node = $1 FOR SHARE OF lease";
 
+/// Names the start of the system, and the machine or container.
+const NAMES: [&str; 2] = ["/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/hostname"];
+
 /// How often leases are renewed and those of others are read. A lease lasts 12 s.
 const RENEW_EVERY: Duration = Duration::from_secs(2);
 
 /// How often the thread looks whether its store is still open.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// Returns who holds the leases of the file at `path`, which need not exist yet: the same for all processes that open it until the
+/// system starts again. A process holds the lock of a run on its machine before it asks for the lease, so what another process
+/// of the same file left behind belongs to a process that has ended.
+///
+/// Where the system does not name itself, each process has a name of its own, and waits until the time of such a lease is up.
+pub(super) fn holder(path: &Path) -> String {
+    let names: Option<Vec<String>> = NAMES.iter().map(|name| std::fs::read_to_string(name).ok()).collect();
+    let place = std::path::absolute(path).ok().map(|path| {
+        let folder = path.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
+        folder.zip(path.file_name()).map_or(path.clone(), |(folder, name)| folder.join(name))
+    });
+    let id = match names.zip(place) {
+        Some((names, place)) => {
+            let name = format!("{}{}", names.concat(), place.display());
+            uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes())
+        }
+        None => uuid::Uuid::new_v4(),
+    };
+    id.to_string()
+}
 
 /// The leases that a node knows of.
 #[derive(Default)]
@@ -44,6 +69,8 @@ pub(super) struct Leases {
     held: Mutex<BTreeMap<String, i64>>,
     /// The conversations that other nodes run, as of a moment ago.
     elsewhere: Mutex<BTreeSet<String>>,
+    /// Who holds those of this node; see [`holder`].
+    holder: OnceLock<String>,
 }
 
 /// A lease of this node. Dropping it gives it back.
@@ -60,6 +87,15 @@ impl Leases {
 
     fn elsewhere(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets who holds the leases of this node. Only the first call counts.
+    pub(super) fn hold_as(&self, holder: String) {
+        let _was_set = self.holder.set(holder);
+    }
+
+    pub(super) fn holder(&self) -> String {
+        self.holder.get_or_init(|| uuid::Uuid::new_v4().to_string()).clone()
     }
 
     /// Returns whether another node ran a conversation a moment ago.
@@ -88,7 +124,7 @@ impl Leases {
 /// [`SharedError::Unreachable`].
 pub(super) fn take(log: Arc<Log>, conversation: &str) -> Result<Option<Box<dyn Send + Sync>>> {
     let conversation = shown(conversation);
-    let (name, node) = (conversation.clone(), log.node().to_owned());
+    let (name, node) = (conversation.clone(), log.leases().holder());
     let generation: Option<i64> = log.desk().call(move |session| {
         session.client()?;
         let (client, statement) = session.prepared(TAKE)?;
@@ -105,7 +141,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.log.leases().held().remove(&self.conversation);
         let (conversation, generation, node) =
-            (self.conversation.clone(), self.generation, self.log.node().to_owned());
+            (self.conversation.clone(), self.generation, self.log.leases().holder());
         // If it is not given back, its time is up soon.
         self.log.desk().send(move |session| {
             if let Ok(client) = session.client() {
@@ -179,7 +215,7 @@ fn renew(client: &mut Option<Client>, address: &Address, log: &Log) -> Result<()
             empty.insert(client)
         }
     };
-    let node = log.node();
+    let node = log.leases().holder();
     let held: Vec<(String, i64)> = log.leases().held().clone().into_iter().collect();
     if !held.is_empty() {
         let (conversations, generations): (Vec<String>, Vec<i64>) = held.into_iter().unzip();

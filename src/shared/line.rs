@@ -13,7 +13,7 @@ use crate::error::{Error, Result, SharedError};
 
 /// Sessions that stop in the middle of a write give the order back after this time: a node that was stopped must not stop
 /// the others.
-const IDLE_IN_WRITE: &str = "15s";
+const IDLE_IN_WRITE: &str = "60s";
 
 /// Every statement finds its rows by an index. The server would plan some of them anew each time, which takes longer than
 /// they do, and read a whole table if it believes that it is small.

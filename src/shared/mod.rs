@@ -91,6 +91,7 @@ impl SharedLog {
     /// As [`Store::open_shared`].
     pub fn open(&self, path: impl AsRef<Path>, options: &Options) -> Result<Store> {
         let log = Arc::new(Log::open(&self.address, options.busy_timeout)?);
+        log.leases().hold_as(lease::holder(path.as_ref()));
         let store = Store::open_replica(path.as_ref(), options, Arc::clone(&log) as _)?;
         follow::start(&self.address, &log, store.downgrade())?;
         lease::start(&self.address, &log)?;

@@ -423,10 +423,10 @@ impl Turn for AtLog<'_> {
         let heads = entry::heads_to_json(&effects.heads);
         let next = entry::after(self.end, &self.log.node, &heads);
         let token = uuid::Uuid::new_v4().to_string();
-        let (node, own_token) = (self.log.node.clone(), token.clone());
+        let (node, own_token, holder) = (self.log.node.clone(), token.clone(), self.log.leases.holder());
         let held = self.log.leases.held_of(effects.heads.iter().map(|head| head.conversation.as_str()));
         let committed = self.log.line.call(move |session| {
-            lease::check(session, &node, &held)?;
+            lease::check(session, &holder, &held)?;
             enter(session, next, &node, &own_token, &heads, &written)?;
             let committed = session
                 .same_client()

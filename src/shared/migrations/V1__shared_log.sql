@@ -81,7 +81,7 @@ JOIN conversation AS c ON c.key = e.conversation;
 -- right was given back, so that generations only grow.
 CREATE TABLE lease (
     conversation   text        PRIMARY KEY,            -- its id; U+0000 is written as U+2400
-    node           text        NOT NULL,
+    node           text        NOT NULL,               -- the file that holds it, on its machine
     generation     bigint      NOT NULL,               -- an entry of an older generation is refused
     until          timestamptz NOT NULL
 ) WITH (fillfactor = 50);

@@ -18,6 +18,7 @@ mod follow;
 #[cfg_attr(not(feature = "agent"), allow(dead_code))]
 mod lease;
 mod line;
+mod news;
 mod schema;
 mod turn;
 

@@ -1,0 +1,80 @@
+//! What others wrote, read in one round trip if it is not much.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::columns;
+use super::line::{Session, failed};
+use crate::error::Result;
+use crate::store::{News, SqlValue};
+
+/// All of that at once, if it is not much: each part has up to [`FEW`] rows and one more. A round trip costs as much as some
+/// rows, and others wait meanwhile. The parts are other rows, events, entries, and the entry that the file has seen last.
+const NEWS: &str = "(SELECT 0 AS part, of_table, key, conversation, entry, content, NULL::bigint AS position, \
+     NULL::bigint AS sequence, NULL::text AS id, NULL::text AS kind, NULL::text AS source, NULL::text AS \"timestamp\", \
+     NULL::text AS parent_id, NULL::text AS tool_call_id, NULL::text AS action_id, NULL::text AS llm_response_id, \
+     NULL::text AS tool_name, NULL::bigint AS recorded_at, NULL::bytea AS hash, NULL::bytea AS redacted_digest, \
+     NULL::text AS payload, NULL::bytea AS exact, NULL::text AS node FROM other_row WHERE entry > $1 \
+     ORDER BY entry, of_table, key LIMIT 201) UNION ALL (SELECT 1, NULL, NULL, conversation, entry, NULL, position, sequence, \
+     id, kind, source, \"timestamp\", parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, \
+     redacted_digest, payload, exact, NULL FROM event WHERE entry > $1 ORDER BY entry, position LIMIT 201) \
+     UNION ALL (SELECT CASE WHEN number > $1 THEN 2 ELSE 3 END, NULL, NULL, NULL, number, heads, NULL, NULL, NULL, NULL, \
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, chain, NULL, NULL, NULL, node FROM entry WHERE number >= $1 \
+     ORDER BY number LIMIT 202)";
+
+/// What is not much.
+const FEW: usize = 200;
+
+/// A number, a node, the heads and the chain.
+pub(super) type Entry = (i64, String, Vec<u8>, Vec<u8>);
+
+/// News that came at once.
+#[derive(Default)]
+pub(super) struct Few {
+    pub(super) gone: HashSet<i64>,
+    pub(super) news: VecDeque<News>,
+    pub(super) entries: Vec<Entry>,
+    /// The chain of the entry that the file has seen last.
+    pub(super) chain: Option<Vec<u8>>,
+    /// Whether that is all.
+    pub(super) is_all: bool,
+}
+
+impl Few {
+    /// Reads what came after the entry `seen`, in the open transaction.
+    pub(super) fn read(session: &mut Session, seen: i64) -> Result<Self> {
+        let (client, statement) = session.prepared(NEWS)?;
+        Self::of(&client.query(&statement, &[&seen]).map_err(failed("reading the log"))?)
+    }
+
+    fn of(rows: &[postgres::Row]) -> Result<Self> {
+        let mut few = Self::default();
+        let (mut removed, mut conversations, mut events, mut others) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut count = 0;
+        for row in rows {
+            match row.get::<_, i32>("part") {
+                0 => {
+                    count += 1;
+                    let row = columns::other(row)?;
+                    match (row.table, row.key.as_slice(), &row.values) {
+                        ("conversation", [SqlValue::Integer(key)], None) => drop(few.gone.insert(*key)),
+                        (_, _, None) => removed.push(row),
+                        ("conversation", _, Some(_)) => conversations.push(row),
+                        _ => others.push(row),
+                    }
+                }
+                1 => events.push(columns::event(row)?),
+                2 => {
+                    few.entries.push((row.get("entry"), row.get("node"), row.get("content"), row.get("hash")))
+                }
+                _ => few.chain = Some(row.get("hash")),
+            }
+        }
+        few.is_all = count <= FEW && events.len() <= FEW && few.entries.len() <= FEW;
+        if !few.gone.is_empty() {
+            few.news.push_back(News::Gone(few.gone.iter().copied().collect()));
+        }
+        few.news.extend([removed, conversations, events, others].map(News::Rows));
+        Ok(few)
+    }
+}

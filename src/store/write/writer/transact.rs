@@ -23,7 +23,7 @@ impl Writer {
     /// Begins a transaction that may change the truth.
     ///
     /// # Errors
-    /// [`Error::Shared`] if the file is a replica and the store is not opened on its shared log, or if that cannot be used.
+    /// [`Error::Shared`](crate::Error::Shared) if the file is a replica and the store is not opened on its shared log, or if that cannot be used.
     pub(in crate::store) fn begin<'a>(
         &'a self,
         db: &'a Connection,

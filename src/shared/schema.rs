@@ -19,6 +19,26 @@ const STATUS: &str = "SELECT (SELECT entry FROM log_end), (SELECT count(*) FROM 
      (SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class \
      WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r')";
 
+/// What the schema has besides a log. The schema of a log has nothing else, so that nothing else is removed with it.
+const OTHERS: &str = "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace \
+     AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT relname = ANY ($1)";
+
+/// The tables of a log, and the view on them.
+const OWN: [&str; 9] = [
+    "log",
+    "log_end",
+    "entry",
+    "conversation",
+    "event",
+    "other_row",
+    "lease",
+    "events",
+    "refinery_schema_history",
+];
+
+const DROP: &str = "DROP VIEW events; \
+     DROP TABLE lease, other_row, event, conversation, entry, log_end, log, refinery_schema_history";
+
 /// What a shared log holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -47,6 +67,10 @@ pub(super) fn make(address: &Address) -> Result<String> {
     use_schema(&mut client, address)?;
     if describe(&mut client, address).is_ok() {
         return Err(SharedError::Exists { schema: address.schema.clone() }.into());
+    }
+    if others(&mut client)? > 0 {
+        let what = format!("the schema {:?} has other tables; name one of its own", address.schema);
+        return Err(SharedError::Address { what }.into());
     }
     embedded::migrations::runner()
         .set_grouped(true)
@@ -80,9 +104,16 @@ pub(super) fn drop_all(address: &Address) -> Result<()> {
     let mut client = connect(address)?;
     use_schema(&mut client, address)?;
     describe(&mut client, address)?;
-    client
-        .batch_execute(&format!("DROP SCHEMA {} CASCADE", address.quoted()))
-        .map_err(failed("removing the log"))
+    // What was added since, such as a view of the operator, stays; what depends on the log keeps it from being removed.
+    let is_alone = others(&mut client)? == 0;
+    let schema = if is_alone { format!("; DROP SCHEMA {}", address.quoted()) } else { String::new() };
+    client.batch_execute(&format!("BEGIN; {DROP}{schema}; COMMIT")).map_err(failed("removing the log"))
+}
+
+/// Returns how many tables and views of others the schema has.
+fn others(client: &mut Client) -> Result<i64> {
+    let row = client.query_one(OTHERS, &[&OWN.as_slice()]).map_err(failed("looking at the schema"))?;
+    Ok(row.get(0))
 }
 
 fn use_schema(client: &mut Client, address: &Address) -> Result<()> {

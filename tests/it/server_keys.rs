@@ -301,7 +301,10 @@ async fn an_answer_that_comes_as_soon_as_the_status_is_known_is_not_lost() {
         server.post(&format!("/api/conversations/{id}/events"), message).await.ok();
         // Without a pause in between.
         let path = format!("/api/conversations/{id}");
-        while server.get(&path).await.ok()["execution_status"] != json!("waiting_for_confirmation") {}
+        let asking = async {
+            while server.get(&path).await.ok()["execution_status"] != json!("waiting_for_confirmation") {}
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(120), asking).await.expect("it never waits");
         let respond = format!("{path}/events/respond_to_confirmation");
         let answered = send(&server, &ann, "POST", &respond, &json!({"accept": true})).await;
         assert_eq!(answered.status, 200, "round {round}: {}", answered.text());

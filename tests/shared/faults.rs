@@ -76,27 +76,30 @@ fn a_server_that_is_killed_again_and_again_loses_nothing() {
     let open = |name: &str| Store::open_shared(&server.address(), scratch.path(name), &options).unwrap();
     let stores = [open("a.db"), open("b.db")];
     let (history, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-    let written = std::thread::scope(|scope| {
+    let total = std::thread::scope(|scope| {
+        let (written, appended) = std::sync::mpsc::channel();
         let writers: Vec<_> = stores
             .iter()
             .enumerate()
             .map(|(node, store)| {
-                let (history, is_over) = (&history, &is_over);
+                let (history, is_over, written) = (&history, &is_over, written.clone());
                 scope.spawn(move || {
                     let mut number = 0;
                     while !is_over.load(Ordering::SeqCst) {
                         append_at_the_end(store, &format!("{node}-{number}"), history);
                         number += 1;
+                        written.send(()).unwrap();
                     }
                     number
                 })
             })
             .collect();
+        drop(written);
         for round in 0..rounds {
-            // Each round begins when both have written again.
-            let length = history.lock().unwrap().len();
-            while history.lock().unwrap().len() < length + 10 + round % 7 {
-                std::thread::yield_now();
+            // Each round begins when the writers have written again. If they fail, so does this.
+            while appended.try_recv().is_ok() {}
+            for _ in 0..5 + round % 7 {
+                appended.recv().unwrap();
             }
             server.kill();
             server.run();
@@ -104,7 +107,7 @@ fn a_server_that_is_killed_again_and_again_loses_nothing() {
         is_over.store(true, Ordering::SeqCst);
         writers.into_iter().map(|writer| writer.join().unwrap()).sum::<usize>()
     });
-    assert_the_same(&server, &stores, written, &scratch);
+    assert_the_same(&server, &stores, total, &scratch);
     let history = history.into_inner().unwrap();
     assert_eq!(contradiction(&history), None);
 }
@@ -270,7 +273,7 @@ fn a_connection_that_is_lost_during_a_commit_is_found_out_about() {
     assert!(lost.unwrap_err().is_transient());
     let again = append("third").unwrap();
     assert_eq!((again[0].sequence.0, again[0].known), (2, false));
-    // Nobody can be asked. The next attempt finds that it took place.
+    // The server cannot be asked. The next attempt finds that it took place.
     way.cut_next(Cut::AfterForLong);
     let unknown = append("fourth");
     assert!(matches!(unknown, Err(Error::Shared(SharedError::Unknown))), "{unknown:?}");

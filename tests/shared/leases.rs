@@ -92,7 +92,9 @@ async fn a_conversation_runs_on_one_machine_until_another_takes_over() {
     assert_eq!(other.status(), ExecutionStatus::Running);
     assert!(matches!(other.run().await, Err(ConversationError::Running { .. })));
     // The first does not answer for too long: its lease is not its own any more.
+    let begun = std::time::Instant::now();
     let taken_over = loop {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the lease was never free");
         expire(&server).await;
         match other.run().await {
             Err(ConversationError::Running { .. }) => {}

@@ -14,36 +14,20 @@ use crate::server::Server;
 use crate::support::events::{command, printed, user_message};
 use crate::support::{Scratch, all_events, assert_sound, conversation, folder, rows};
 
-/// The tables of the truth.
-const TABLES: &[&str] = &[
-    "log",
-    "conversation",
-    "event",
-    "archive_dictionary",
-    "archived_payload",
-    "event_file",
-    "blob",
-    "archive_source",
-    "archived_conversation",
-    "arrival",
-    "attachment",
-    "base_state",
-    "base_state_change",
-    "change",
-    "head_change",
-    "origin",
-    "problem",
-    "admin_act",
-    "admin_receipt",
-    "repair",
-    "server_key",
-    "subscription",
-    "replica",
-];
+/// Tables of one file alone: what it has read, and the words of its search index, which are stored in pieces.
+const OWN: &str = "'projection', 'maintenance', 'refinery_schema_history', 'usage_stale', 'fact_stale', 'host_stale', 'host_table'";
 
-/// Tables that every file derives for itself.
-const DERIVED: &[&str] =
-    &["transcript_line", "tool_call", "usage_total", "task", "correlation", "conversation_fact"];
+/// Returns all other tables of a file: those of the truth, and those that every file derives for itself.
+fn tables(db: &Connection) -> Vec<String> {
+    let sql = format!(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*' \
+         AND name NOT GLOB 'transcript_search*' AND name NOT IN ({OWN})"
+    );
+    let names: Vec<String> =
+        db.prepare(&sql).unwrap().query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
+    assert!(names.len() > 25, "{names:?}");
+    names
+}
 
 /// Asserts that two files have the same rows.
 #[track_caller]
@@ -52,7 +36,7 @@ pub fn assert_equal(one: &Store, other: &Store) {
         store.catch_up().unwrap();
     }
     let (one, other) = (Connection::open(one.path()).unwrap(), Connection::open(other.path()).unwrap());
-    for table in TABLES.iter().chain(DERIVED) {
+    for table in tables(&one) {
         let all = |db: &Connection| {
             let mut rows: Vec<String> =
                 rows(db, &format!("SELECT * FROM {table}")).iter().map(|row| format!("{row:?}")).collect();
@@ -66,12 +50,8 @@ pub fn assert_equal(one: &Store, other: &Store) {
 /// Waits until a store has the event at `position`.
 pub fn wait_for(store: &Store, position: Position) {
     let mut feed = store.follow(Position(position.0 - 1));
-    loop {
-        let page = feed.next_page(1, Duration::from_secs(60)).unwrap();
-        if !page.is_empty() {
-            return;
-        }
-    }
+    let page = feed.next_page(1, Duration::from_secs(120)).unwrap();
+    assert!(!page.is_empty(), "{} did not get it in time", store.path().display());
 }
 
 #[test]
@@ -227,6 +207,35 @@ fn a_log_is_made_once_and_must_be_there() {
     assert_eq!(log.status().unwrap().entries, 0);
     log.drop_all().unwrap();
     assert!(matches!(log.status(), Err(Error::Shared(SharedError::None { .. }))));
+}
+
+#[test]
+fn what_is_not_of_the_log_is_neither_mixed_with_it_nor_removed_with_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.batch_execute("CREATE SCHEMA team; CREATE TABLE team.payroll (name text)").unwrap();
+    let log = SharedLog::at(&server.address()).unwrap();
+    let refused = log.make();
+    assert!(matches!(refused, Err(Error::Shared(SharedError::Address { .. }))), "{refused:?}");
+    client.batch_execute("DROP TABLE team.payroll").unwrap();
+    log.make().unwrap();
+    // What a person adds later stays, and a view on the log keeps it.
+    client
+        .batch_execute(
+            "CREATE TABLE team.notes (text text); CREATE VIEW team.mine AS SELECT * FROM team.event",
+        )
+        .unwrap();
+    assert!(log.drop_all().is_err());
+    assert_eq!(log.status().unwrap().entries, 0);
+    client.batch_execute("DROP VIEW team.mine").unwrap();
+    log.drop_all().unwrap();
+    assert_eq!(client.query("SELECT * FROM team.notes", &[]).unwrap().len(), 0);
+    // A schema that is left empty goes with the log.
+    client.batch_execute("DROP TABLE team.notes").unwrap();
+    log.make().unwrap();
+    log.drop_all().unwrap();
+    let left = "SELECT count(*) FROM pg_namespace WHERE nspname = 'team'";
+    assert_eq!(client.query_one(left, &[]).unwrap().get::<_, i64>(0), 0);
 }
 
 #[test]

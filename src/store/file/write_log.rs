@@ -9,10 +9,10 @@ use crate::store::Maintenance;
 /// Source: SQLite's `wal.c`, `WALINDEX_LOCK_OFFSET` (120) and `WAL_READ_LOCK(I)` (3 + I), I from 0 to 4.
 const READ_LOCKS: std::ops::RangeInclusive<u64> = 123..=127;
 
-/// The system gives its list of locks in parts of up to a page. If other programs lock and unlock between two parts, some
+/// The system gives its list of locks in parts of up to a page, so a shorter list is of one moment. If other programs lock and unlock between two parts, some
 /// entries may be left out.
 #[cfg(target_os = "linux")]
-const PART_BYTES: usize = 4096 / 2;
+const PART_BYTES: usize = 4096;
 
 /// How often a list of several parts is read. A reader that is in any of them counts.
 #[cfg(target_os = "linux")]

@@ -102,7 +102,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
 
-use crate::error::{Error, ErrorClass, InputError, Result, SetupError};
+use crate::error::{Error, ErrorClass, InputError, Result, SetupError, SharedError};
 use crate::store::{Options, Store};
 use arguments::Arguments;
 use print::Output;
@@ -268,12 +268,40 @@ fn code_of(error: &Error) -> u8 {
     }
 }
 
+/// Returns what to do about an error of a shared log.
+fn hint_of_shared(error: &SharedError) -> Option<String> {
+    let hint = match error {
+        SharedError::Replica { .. } => {
+            "name the log with --shared or ANNALS_SHARED; `annals --db NEW merge FILE` makes a store of its own of it"
+        }
+        SharedError::None { .. } => {
+            "`annals shared make` makes it; ?schema=NAME in the address names another"
+        }
+        SharedError::Exists { .. } => {
+            "`annals shared status` shows what it holds; ?schema=NAME in the address names another"
+        }
+        SharedError::NotItsReplica { .. } => {
+            "name another file with --db, which is made; then `annals merge FILE` brings what is in this one"
+        }
+        SharedError::OtherVersion { .. } => "all machines that share a log use one version of annals",
+        SharedError::Unknown | SharedError::OnlyThere { .. } => {
+            "do it again: what was written is not written twice"
+        }
+        SharedError::Ahead { .. } | SharedError::Differs { .. } => {
+            "export what is only in this file; a new --db starts from the log (docs/shared.md)"
+        }
+        _ => return None,
+    };
+    Some(hint.into())
+}
+
 /// Returns what to do about an error. `None` if the error says it itself.
 fn hint(error: &Error) -> Option<String> {
     Some(match error {
         Error::CannotOpen { path, what } if what.starts_with("there is no") => {
             format!("make it with `annals --db {} import FOLDER`, or name another with --db", quoted(path))
         }
+        Error::Shared(error) => return hint_of_shared(error),
         Error::Input(InputError::NotRecognised { .. }) => {
             "docs/formats.md describes the formats; --format NAME reads a file as that format all the same".into()
         }

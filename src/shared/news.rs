@@ -13,16 +13,24 @@ const NEWS: &str = "(SELECT 0 AS part, of_table, key, conversation, entry, conte
      NULL::bigint AS sequence, NULL::text AS id, NULL::text AS kind, NULL::text AS source, NULL::text AS \"timestamp\", \
      NULL::text AS parent_id, NULL::text AS tool_call_id, NULL::text AS action_id, NULL::text AS llm_response_id, \
      NULL::text AS tool_name, NULL::bigint AS recorded_at, NULL::bytea AS hash, NULL::bytea AS redacted_digest, \
-     NULL::text AS payload, NULL::bytea AS exact, NULL::text AS node FROM other_row WHERE entry > $1 \
-     ORDER BY entry, of_table, key LIMIT 201) UNION ALL (SELECT 1, NULL, NULL, conversation, entry, NULL, position, sequence, \
+     NULL::text AS payload, NULL::bytea AS exact, NULL::text AS node FROM (SELECT *, sum(octet_length(content)) OVER (ORDER BY \
+     entry, of_table, key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (SELECT * FROM other_row \
+     WHERE entry > $1 ORDER BY entry, of_table, key LIMIT 201) AS page) AS sized WHERE before IS NULL OR before < $2) \
+     UNION ALL (SELECT 1, NULL, NULL, conversation, entry, NULL, position, sequence, \
      id, kind, source, \"timestamp\", parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, \
-     redacted_digest, payload, exact, NULL FROM event WHERE entry > $1 ORDER BY entry, position LIMIT 201) \
+     redacted_digest, payload, exact, NULL FROM (SELECT *, sum(octet_length(payload)) OVER (ORDER BY entry, position ROWS \
+     BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (SELECT * FROM event WHERE entry > $1 ORDER BY entry, position \
+     LIMIT 201) AS page) AS sized WHERE before IS NULL OR before < $2 ORDER BY entry, position) \
      UNION ALL (SELECT CASE WHEN number > $1 THEN 2 ELSE 3 END, NULL, NULL, NULL, number, heads, NULL, NULL, NULL, NULL, \
      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, chain, NULL, NULL, NULL, node FROM entry WHERE number >= $1 \
      ORDER BY number LIMIT 202)";
 
 /// What is not much.
 const FEW: usize = 200;
+
+/// A page ends with the row that makes its content this long, in bytes: 16 MiB. The server knows a length without reading the
+/// content.
+pub(super) const PAGE_BYTES: i64 = 16 << 20;
 
 /// A number, a node, the heads and the chain.
 pub(super) type Entry = (i64, String, Vec<u8>, Vec<u8>);
@@ -43,18 +51,19 @@ impl Few {
     /// Reads what came after the entry `seen`, in the open transaction.
     pub(super) fn read(session: &mut Session, seen: i64) -> Result<Self> {
         let (client, statement) = session.prepared(NEWS)?;
-        Self::of(&client.query(&statement, &[&seen]).map_err(failed("reading the log"))?)
+        Self::of(&client.query(&statement, &[&seen, &PAGE_BYTES]).map_err(failed("reading the log"))?)
     }
 
     fn of(rows: &[postgres::Row]) -> Result<Self> {
         let mut few = Self::default();
         let (mut removed, mut conversations, mut events, mut others) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut count = 0;
+        let (mut count, mut bytes) = (0, [0_usize; 2]);
         for row in rows {
             match row.get::<_, i32>("part") {
                 0 => {
                     count += 1;
+                    bytes[0] += row.get::<_, Option<&[u8]>>("content").map_or(0, <[u8]>::len);
                     let row = columns::other(row)?;
                     match (row.table, row.key.as_slice(), &row.values) {
                         ("conversation", [SqlValue::Integer(key)], None) => drop(few.gone.insert(*key)),
@@ -63,14 +72,20 @@ impl Few {
                         _ => others.push(row),
                     }
                 }
-                1 => events.push(columns::event(row)?),
+                1 => {
+                    bytes[1] += row.get::<_, &str>("payload").len();
+                    events.push(columns::event(row)?);
+                }
                 2 => {
                     few.entries.push((row.get("entry"), row.get("node"), row.get("content"), row.get("hash")))
                 }
                 _ => few.chain = Some(row.get("hash")),
             }
         }
-        few.is_all = count <= FEW && events.len() <= FEW && few.entries.len() <= FEW;
+        few.is_all = count <= FEW
+            && events.len() <= FEW
+            && few.entries.len() <= FEW
+            && bytes.iter().all(|bytes| (*bytes as i64) < PAGE_BYTES);
         if !few.gone.is_empty() {
             few.news.push_back(News::Gone(few.gone.iter().copied().collect()));
         }

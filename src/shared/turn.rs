@@ -11,7 +11,7 @@ use super::columns::{self, Written};
 use super::entry;
 use super::lease::{self, Leases};
 use super::line::{Line, Session, failed, unreachable};
-use super::news::{Entry, Few};
+use super::news::{Entry, Few, PAGE_BYTES};
 use super::schema;
 use crate::chain::Digest;
 use crate::error::{Error, Result, SharedError};
@@ -23,12 +23,17 @@ const LOOK: &str =
 const GONE: &str =
     "SELECT key FROM other_row WHERE entry > $1 AND of_table = 'conversation' AND content IS NULL";
 /// The phases after that: rows that were removed, conversations, all other rows. Events come before the last.
-const OTHERS: &str = "SELECT of_table, key, conversation, entry, content FROM other_row \
+const OTHERS: &str = "SELECT of_table, key, conversation, entry, content FROM (SELECT of_table, key, conversation, entry, \
+     content, sum(octet_length(content)) OVER (ORDER BY entry, of_table, key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) \
+     AS before FROM (SELECT of_table, key, conversation, entry, content FROM other_row \
      WHERE (entry, of_table, key) > ($1, $2, $3) AND entry > $4 AND (content IS NULL) = $5 \
-     AND (of_table = 'conversation') = $6 ORDER BY entry, of_table, key LIMIT 500";
+     AND (of_table = 'conversation') = $6 ORDER BY entry, of_table, key LIMIT 500) AS page) AS sized \
+     WHERE before IS NULL OR before < $7 ORDER BY entry, of_table, key";
 const EVENTS: &str = "SELECT position, conversation, sequence, id, kind, source, \"timestamp\", parent_id, tool_call_id, \
-     action_id, llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload, exact, entry FROM event \
-     WHERE (entry, position) > ($1, $2) AND entry > $3 ORDER BY entry, position LIMIT 500";
+     action_id, llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload, exact, entry FROM \
+     (SELECT *, sum(octet_length(payload)) OVER (ORDER BY entry, position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) \
+     AS before FROM (SELECT * FROM event WHERE (entry, position) > ($1, $2) AND entry > $3 ORDER BY entry, position LIMIT 500) \
+     AS page) AS sized WHERE before IS NULL OR before < $4 ORDER BY entry, position";
 const ENTRIES: &str =
     "SELECT number, node, heads, chain FROM entry WHERE number > $1 ORDER BY number LIMIT 1000";
 const FIND: &str = "SELECT number FROM entry WHERE token = $1";
@@ -188,6 +193,14 @@ enum Phase {
     Done,
 }
 
+/// Which of the rows that are no events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Removed,
+    Conversations,
+    Rest,
+}
+
 /// The last row of a page: its entry, table and key.
 type Place = (i64, String, Vec<u8>);
 
@@ -197,18 +210,14 @@ impl AtLog<'_> {
     }
 
     /// Returns a page of rows, and its last place if there may be more.
-    fn others(
-        &self,
-        place: Place,
-        are_removed: bool,
-        are_conversations: bool,
-    ) -> Result<(Vec<Row>, Option<Place>)> {
+    fn others(&self, place: Place, which: Which) -> Result<(Vec<Row>, Option<Place>)> {
         let seen = self.seen();
+        let (are_removed, are_conversations) = (which == Which::Removed, which == Which::Conversations);
         self.log.line.call(move |session| {
             let (client, statement) = session.prepared(OTHERS)?;
             let (entry, table, key) = &place;
             let rows = client
-                .query(&statement, &[entry, table, key, &seen, &are_removed, &are_conversations])
+                .query(&statement, &[entry, table, key, &seen, &are_removed, &are_conversations, &PAGE_BYTES])
                 .map_err(failed("reading the log"))?;
             let last = rows.last().map(|row| (row.get("entry"), row.get("of_table"), row.get("key")));
             Ok((rows.iter().map(columns::other).collect::<Result<_>>()?, last))
@@ -272,14 +281,14 @@ impl Turn for AtLog<'_> {
                     }
                 }
                 Phase::Removed(place) => {
-                    let (rows, more) = self.others(place, true, false)?;
+                    let (rows, more) = self.others(place, Which::Removed)?;
                     self.phase = more.map_or(Phase::Conversations(start(seen)), Phase::Removed);
                     if !rows.is_empty() {
                         return Ok(Some(News::Rows(rows)));
                     }
                 }
                 Phase::Conversations(place) => {
-                    let (rows, more) = self.others(place, false, true)?;
+                    let (rows, more) = self.others(place, Which::Conversations)?;
                     self.phase = more.map_or(Phase::Events(seen, -1), Phase::Conversations);
                     if !rows.is_empty() {
                         return Ok(Some(News::Rows(rows)));
@@ -289,7 +298,7 @@ impl Turn for AtLog<'_> {
                     let rows = self.log.line.call(move |session| {
                         let (client, statement) = session.prepared(EVENTS)?;
                         let rows = client
-                            .query(&statement, &[&entry, &position, &seen])
+                            .query(&statement, &[&entry, &position, &seen, &PAGE_BYTES])
                             .map_err(failed("reading the log"))?;
                         let last: Option<(i64, i64)> =
                             rows.last().map(|row| (row.get("entry"), row.get("position")));
@@ -305,7 +314,7 @@ impl Turn for AtLog<'_> {
                     }
                 }
                 Phase::Others(place) => {
-                    let (rows, more) = self.others(place, false, false)?;
+                    let (rows, more) = self.others(place, Which::Rest)?;
                     self.phase = more.map_or(Phase::Done, Phase::Others);
                     if !rows.is_empty() {
                         return Ok(Some(News::Rows(rows)));

@@ -170,6 +170,23 @@ fn all_changes_reach_every_file() {
 }
 
 #[test]
+fn large_content_comes_page_by_page() {
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let (a, b) = (server.open(&scratch.path("a.db")), server.open(&scratch.path("b.db")));
+    let talk = conversation("talk");
+    let large = "many words ".repeat(700_000);
+    for number in 0..6 {
+        a.append(&talk, Expected::Any, &[user_message(&format!("large-{number}"), &large)]).unwrap();
+        a.attach(&talk, &format!("{number}.txt"), format!("{number}{large}").as_bytes()).unwrap();
+    }
+    let small: Vec<_> = (0..700).map(|number| user_message(&format!("small-{number}"), "few")).collect();
+    let last = a.append(&talk, Expected::Any, &small).unwrap();
+    wait_for(&b, last[699].position);
+    assert_equal(&a, &b);
+    assert_equal(&a, &server.open(&scratch.path("c.db")));
+}
+
+#[test]
 fn a_replica_is_not_written_without_its_log() {
     let (server, scratch) = (Server::with_log(), Scratch::new());
     let path = scratch.path("a.db");

@@ -105,13 +105,13 @@ impl How {
     }
 }
 
-pub(super) fn merge(_place: &Place<'_>, command: &Merge, output: &Output) -> Result<u8> {
+pub(super) fn merge(place: &Place<'_>, command: &Merge, output: &Output) -> Result<u8> {
     let mut sources = Vec::new();
     for file in &command.files {
         refuse_same(file, &command.into)?;
         sources.push(Place::alone(file).read_only()?);
     }
-    let target = Target::open(&command.into, command.how.dry_run)?;
+    let target = Target::open(&place.of(&command.into), command.how.dry_run)?;
     let mut outcome = Outcome::new(&command.into, &command.how);
     for source in &sources {
         let ids = all(source, &ConversationFilter::default())?;
@@ -135,7 +135,7 @@ pub(super) fn split(place: &Place<'_>, command: &Split, output: &Output) -> Resu
         let named = command.ids.iter().map(|id| source.resolve(id)).collect::<Result<Vec<_>>>()?;
         ids.retain(|id| named.contains(id));
     }
-    let target = Target::open(&command.to, command.how.dry_run)?;
+    let target = Target::open(&Place::alone(&command.to), command.how.dry_run)?;
     let mut outcome = Outcome::new(&command.to, &command.how);
     outcome.moves = command.moves;
     let ids = with_sub_agents(&source, ids)?;
@@ -147,7 +147,7 @@ pub(super) fn copy(place: &Place<'_>, command: &Copy, output: &Output) -> Result
     refuse_same(place.path, &command.to)?;
     let source = place.read()?;
     let ids = command.ids.iter().map(|id| source.resolve(id)).collect::<Result<Vec<_>>>()?;
-    let target = Target::open(&command.to, command.how.dry_run)?;
+    let target = Target::open(&Place::alone(&command.to), command.how.dry_run)?;
     let mut outcome = Outcome::new(&command.to, &command.how);
     let ids = with_sub_agents(&source, ids)?;
     outcome.carry(&source, target.store(), &ids, output)?;
@@ -170,9 +170,8 @@ enum Target {
 }
 
 impl Target {
-    fn open(path: &Path, dry_run: bool) -> Result<Self> {
-        let place = Place::alone(path);
-        match (dry_run, path.exists()) {
+    fn open(place: &Place<'_>, dry_run: bool) -> Result<Self> {
+        match (dry_run, place.path.exists()) {
             (false, _) => place.create().map(Self::File),
             (true, true) => place.read_only().map(Self::File),
             (true, false) => Store::in_memory(&crate::store::Options::default()).map(Self::InMemory),

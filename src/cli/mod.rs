@@ -174,7 +174,6 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// Another file, on the same log if there is one.
-    #[cfg(feature = "server")]
     fn of<'b>(&'b self, path: &'b Path) -> Place<'b> {
         Place {
             path,
@@ -272,7 +271,7 @@ fn code_of(error: &Error) -> u8 {
 fn hint_of_shared(error: &SharedError) -> Option<String> {
     let hint = match error {
         SharedError::Replica { .. } => {
-            "name the log with --shared or ANNALS_SHARED; `annals --db NEW merge FILE` makes a store of its own of it"
+            "name the log with --shared or ANNALS_SHARED; `annals merge --into NEW FILE` makes a store of its own of it"
         }
         SharedError::None { .. } => {
             "`annals shared make` makes it; ?schema=NAME in the address names another"
@@ -281,7 +280,7 @@ fn hint_of_shared(error: &SharedError) -> Option<String> {
             "`annals shared status` shows what it holds; ?schema=NAME in the address names another"
         }
         SharedError::NotItsReplica { .. } => {
-            "name another file with --db, which is made; then `annals merge FILE` brings what is in this one"
+            "name another file with --db, which is made; `annals merge --into REPLICA FILE` brings what is in this one"
         }
         SharedError::OtherVersion { .. } => "all machines that share a log use one version of annals",
         SharedError::Unknown | SharedError::OnlyThere { .. } => {

@@ -25,7 +25,7 @@ pub enum SharedError {
         what: String,
     },
     /// The database has no shared log at that address. Make it first.
-    #[error("there is no shared log in the schema {schema:?} of the database; make it first")]
+    #[error("there is no shared log in the schema {schema:?} of the database")]
     None {
         /// The schema of the database.
         schema: String,

@@ -160,7 +160,10 @@ pub(super) fn failed(doing: &'static str) -> impl Fn(postgres::Error) -> Error {
         // Only the server's first line: its details may have values of rows.
         match error.as_db_error() {
             Some(server) => unreachable(doing, format!("{} ({})", server.message(), server.code().code())),
-            None => unreachable(doing, error),
+            None => match std::error::Error::source(&error) {
+                Some(cause) => unreachable(doing, format!("{error}: {cause}")),
+                None => unreachable(doing, error),
+            },
         }
     }
 }

@@ -59,6 +59,31 @@ fn the_program_works_on_a_replica_with_every_command() {
     assert_eq!(said["events"], status.events);
     assert_eq!(said["log_id"], status.log_id.as_str());
     assert!(desk.says("a.db", &["shared", "status"]).contains("on the server"));
+    // A store of its own is brought into the log, and a replica becomes a store of its own.
+    let own = Command::new(env!("CARGO_BIN_EXE_annals"))
+        .args(["--db", scratch.path("own.db").to_str().unwrap(), "import"])
+        .arg(folder::golden("conversations/agent-server-session"))
+        .env_remove("ANNALS_SHARED")
+        .output()
+        .unwrap();
+    assert!(own.status.success(), "{own:?}");
+    let refused = desk.refuses("own.db", &["list"]);
+    assert!(refused.contains("merge --into"), "{refused}");
+    let path = |name: &str| scratch.path(name).to_str().unwrap().to_owned();
+    desk.says("a.db", &["merge", "--into", &path("a.db"), &path("own.db")]);
+    let listed: serde_json::Value = serde_json::from_str(&desk.says("b.db", &["--json", "list"])).unwrap();
+    assert_eq!(listed["conversations"].as_array().map_or(0, Vec::len), 2, "{listed}");
+    let alone = Command::new(env!("CARGO_BIN_EXE_annals"))
+        .args(["merge", "--into", &path("alone.db"), &path("b.db")])
+        .env_remove("ANNALS_SHARED")
+        .output()
+        .unwrap();
+    assert!(alone.status.success(), "{alone:?}");
+    let alone = annals::Store::open(scratch.path("alone.db")).unwrap();
+    let page = alone.conversations(&Default::default(), Default::default(), None, 10).unwrap();
+    assert_eq!(page.conversations.len(), 2);
+    crate::support::assert_sound(&alone);
+    alone.set_title(&page.conversations[0].id, Some("its own")).unwrap();
     // Nothing is removed by accident.
     assert!(desk.refuses("a.db", &["shared", "drop"]).contains("--yes"));
     assert!(desk.says("a.db", &["shared", "drop", "--yes"]).starts_with("removed the shared log"));

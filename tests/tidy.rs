@@ -143,6 +143,7 @@ const SUBROOMS: &[(&str, &Rows)] = &[
             ("transfer", &["options", "engine", "table", "write"]),
             ("maintenance", &["options", "engine", "table", "derived", "file", "read", "transfer"]),
             ("handle", &["options", "engine", "table", "derived", "file", "write", "read"]),
+            ("replicated", &["options", "table", "file", "replica", "write", "maintenance", "handle"]),
         ],
     ),
     (
@@ -257,7 +258,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("host_table", &["src/store/derived/projection/hosted/"]),
     // Its one row is made with the file, and made anew where the file is cut at a point.
     ("log", &["src/store/table/log.rs", "src/store/derived/migration.rs"]),
-    ("maintenance", &["src/store/table/log.rs"]),
+    ("maintenance", &["src/store/table/guards.rs"]),
     ("origin", &["src/store/table/origin.rs"]),
     ("problem", &["src/store/table/origin.rs"]),
     ("repair", &["src/store/table/repair.rs"]),

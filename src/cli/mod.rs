@@ -243,7 +243,7 @@ impl Place<'_> {
         match self.shared {
             // What is not in the file is in the log, so a missing file is made.
             Some(address) if !options.read_only => {
-                Store::open_shared(address, self.path, &options.clone().create(true))
+                shared::open(address, self.path, &options.clone().create(true))
             }
             Some(_) | None => Store::open_with(self.path, options),
         }
@@ -287,7 +287,7 @@ fn hint_of_shared(error: &SharedError) -> Option<String> {
             "do it again: what was written is not written twice"
         }
         SharedError::Ahead { .. } | SharedError::Differs { .. } => {
-            "export what is only in this file; a new --db starts from the log (docs/shared.md)"
+            "`annals shared rebuild` makes this file anew from the log, and keeps a copy of it as it is (docs/shared.md)"
         }
         _ => return None,
     };

@@ -185,16 +185,24 @@ impl Output {
     ///
     /// `unit` is the name of the counted things, in the plural.
     pub(super) fn progress(&self, unit: &str) -> ProgressBar {
-        if self.json || !std::io::stderr().is_terminal() {
+        if self.json {
             return ProgressBar::hidden();
         }
-        let template =
-            format!("{{wide_bar}} {{human_pos}}/{{human_len}} {unit}  {{msg}}  {{elapsed}} of {{duration}}");
-        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::new(0).with_style(style);
-        bar.enable_steady_tick(Duration::from_millis(100));
-        bar
+        bar(unit)
     }
+}
+
+/// Returns a progress bar on standard error. Hidden unless that is a terminal.
+pub(super) fn bar(unit: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let template =
+        format!("{{wide_bar}} {{human_pos}}/{{human_len}} {unit}  {{msg}}  {{elapsed}} of {{duration}}");
+    let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(0).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
 }
 
 /// Returns the ANSI codes of a style. Empty for the plain style.

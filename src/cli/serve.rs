@@ -20,6 +20,8 @@ use super::near;
 use super::print::{Output, count, plural};
 use super::serving::{Table, variable};
 use super::settings::{Extras, home};
+#[cfg(feature = "postgres")]
+use super::shared;
 use super::signals::EndSignals;
 use super::{DONE, Place};
 use crate::conversation::ConversationError;
@@ -114,6 +116,10 @@ pub(super) struct Arguments {
     /// Listen on other addresses than this machine's without a key: everyone who reaches the server may run commands
     #[arg(long)]
     pub without_key: bool,
+    /// With a shared log: what requests see [default: file]
+    #[cfg(feature = "postgres")]
+    #[arg(long, value_enum, env = "ANNALS_CONSISTENCY")]
+    pub consistency: Option<shared::Sees>,
     #[command(flatten)]
     pub backup: BackupArguments,
     #[command(flatten)]
@@ -147,6 +153,8 @@ impl Arguments {
             import_folders: !self.read_only && (self.import_folders || table.import_folders),
             read_only: self.read_only,
             without_key: self.without_key || table.without_key,
+            #[cfg(feature = "postgres")]
+            consistency: self.consistency,
             backup: self.backup.completed(&table.backup),
             heads: self.heads.completed(&table.heads),
             log: LogArguments {
@@ -198,6 +206,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         person_dir: home().filter(|_| extras != Extras::None),
         public_extensions_dir: variable("EXTENSIONS_PATH").map(PathBuf::from),
         ambient_plugins: extras.ambient_plugins(),
+        #[cfg(feature = "postgres")]
+        consistency: command.consistency.map_or_else(Default::default, Into::into),
         ..configured(place.path, &given, session_keys)?
     };
     table.fill(&mut config)?;

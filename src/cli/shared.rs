@@ -1,14 +1,19 @@
 //! `annals shared`: the log that several machines share.
 
-use clap::{Args, Subcommand};
-use serde_json::json;
+use std::path::Path;
 
-use super::print::{Output, bytes, count, plural};
-use super::{DONE, Place, REFUSED};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+
+use super::print::{self, Output, bytes, count, harmless, plural};
+use super::{DONE, Place, REFUSED, actor};
 use crate::error::{Result, SharedError};
-use crate::shared::SharedLog;
+#[cfg(feature = "server")]
+use crate::server::Consistency;
+use crate::shared::{SharedLog, SharedStatus};
+use crate::store::{Options, ReplicaProgress, Store};
 
-/// A log in PostgreSQL that several machines share: make, look at and drop it
+/// A log in PostgreSQL that several machines share: make, look at, check and drop it
 ///
 /// With --shared (or ANNALS_SHARED) every command works on a replica of the log: --db names its file on this machine, which is
 /// made when it is missing. What a command writes goes to the log first. An address that holds a password belongs into
@@ -19,6 +24,8 @@ use crate::shared::SharedLog;
   annals shared make
   annals --db replica.db import ~/.openhands/conversations
   annals shared status
+  annals --db replica.db shared check          compare every row of the file with the log
+  annals shared list                           all logs of the database
   annals shared drop --yes                     removes it from the server; files stay")]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -31,6 +38,12 @@ enum Command {
     Make,
     /// Show what the log holds
     Status,
+    /// List all logs of the database that this role may read
+    List,
+    /// Compare every row of this machine's file with the log
+    Check,
+    /// Make this machine's file anew from the log. A copy of it as it was stays beside it
+    Rebuild,
     /// Remove the log and all it holds from the server. Replicas stay, and can be read
     Drop {
         /// Do it
@@ -55,6 +68,9 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
             }
         }
         Command::Status => status(&log, output)?,
+        Command::List => list(&log, output)?,
+        Command::Check => return check(place, output),
+        Command::Rebuild => rebuild(&log, place, output)?,
         Command::Drop { yes } => {
             let held = log.status()?;
             let (events, conversations) =
@@ -78,17 +94,63 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     Ok(DONE)
 }
 
+/// What requests to a server on a shared log see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[cfg(feature = "server")]
+pub(super) enum Sees {
+    /// What this machine's file has; writes of other machines come some milliseconds later
+    File,
+    /// Everything that any machine had written when the request came
+    Log,
+}
+
+#[cfg(feature = "server")]
+impl From<Sees> for Consistency {
+    fn from(sees: Sees) -> Self {
+        match sees {
+            Sees::File => Self::File,
+            Sees::Log => Self::Log,
+        }
+    }
+}
+
+/// Opens a replica, and shows how it gets what it lacks.
+pub(super) fn open(address: &str, path: &Path, options: &Options) -> Result<Store> {
+    let bar = print::bar("rows");
+    let store = SharedLog::at(address)?.open(path, options, &mut |progress| show(&bar, progress));
+    bar.finish_and_clear();
+    let store = store?;
+    if let Some(rebuilt) = store.replica().and_then(|replica| replica.status().rebuilt) {
+        print::tell(format_args!(
+            "annals: {}: {}; it was made anew, and {} is as it was",
+            path.display(),
+            rebuilt.why,
+            rebuilt.copy.display()
+        ));
+    }
+    Ok(store)
+}
+
+fn show(bar: &indicatif::ProgressBar, progress: ReplicaProgress) {
+    bar.set_length(progress.rows_total.max(progress.rows));
+    bar.set_position(progress.rows);
+}
+
+fn json_of(held: &SharedStatus) -> Value {
+    json!({
+        "log_id": held.log_id,
+        "file_schema": held.file_schema,
+        "entries": held.entries,
+        "conversations": held.conversations,
+        "events": held.events,
+        "bytes": held.bytes,
+    })
+}
+
 fn status(log: &SharedLog, output: &Output) -> Result<()> {
     let held = log.status()?;
     if output.json {
-        return output.value(&json!({
-            "log_id": held.log_id,
-            "file_schema": held.file_schema,
-            "entries": held.entries,
-            "conversations": held.conversations,
-            "events": held.events,
-            "bytes": held.bytes,
-        }));
+        return output.value(&json_of(&held));
     }
     let line =
         |name: &str, text: String| output.line(format!("{}{text}", output.dim(&format!("{name:<16}"))));
@@ -98,4 +160,81 @@ fn status(log: &SharedLog, output: &Output) -> Result<()> {
     line("conversations", count(held.conversations))?;
     line("events", count(held.events))?;
     line("on the server", bytes(held.bytes))
+}
+
+fn list(log: &SharedLog, output: &Output) -> Result<()> {
+    let logs = log.list()?;
+    if output.json {
+        let logs = logs.iter().map(|(schema, held)| {
+            let mut log = json_of(held);
+            log["schema"] = json!(schema);
+            log
+        });
+        return output.value(&json!({"logs": logs.collect::<Vec<_>>()}));
+    }
+    if logs.is_empty() {
+        return output.line("the database has no shared log; `annals shared make` makes one");
+    }
+    let mut table = print::table(&["schema", "conversations", "events", "entries", "size"], &[1, 2, 3, 4]);
+    for (schema, held) in &logs {
+        let (entries, events) = (count(held.entries), count(held.events));
+        table.add_row(print::row(vec![
+            harmless(schema),
+            count(held.conversations),
+            events,
+            entries,
+            bytes(held.bytes),
+        ]));
+    }
+    output.table(table)
+}
+
+fn check(place: &Place<'_>, output: &Output) -> Result<u8> {
+    let store = place.create()?;
+    let bar = output.progress("rows");
+    let no_log = || SharedError::Address { what: "the file is not opened on a log".into() };
+    let found = store.replica().ok_or_else(no_log)?.check(&mut |progress| show(&bar, progress))?;
+    bar.finish_and_clear();
+    if output.json {
+        output.value(&json!({
+            "entry": found.entry,
+            "rows": found.rows,
+            "differing": found.differing,
+            "differences": found.differences,
+        }))?;
+    } else if found.differing == 0 {
+        output.line(format!(
+            "{} and the log are the same: {} at entry {}",
+            place.path.display(),
+            plural(found.rows, "row"),
+            count(found.entry)
+        ))?;
+    } else {
+        for difference in &found.differences {
+            output.line(harmless(difference))?;
+        }
+        let many = plural(found.differing, "difference");
+        output.line(format!(
+            "{many} at entry {}; `annals verify` says which side is wrong, `annals shared rebuild` makes the file anew",
+            count(found.entry)
+        ))?;
+    }
+    Ok(if found.differing == 0 { DONE } else { REFUSED })
+}
+
+fn rebuild(log: &SharedLog, place: &Place<'_>, output: &Output) -> Result<()> {
+    let options = Options { follow_projections: false, actor: actor::who(), ..Options::default() };
+    let bar = output.progress("rows");
+    let store = log.rebuild(place.path, &options, &mut |progress| show(&bar, progress))?;
+    bar.finish_and_clear();
+    let Some(status) = store.replica().map(|replica| replica.status()) else { return Ok(()) };
+    let copy = status.rebuilt.map(|rebuilt| rebuilt.copy);
+    if output.json {
+        return output.value(&json!({"entry": status.entry, "copy": copy}));
+    }
+    output.line(format!("made {} anew at entry {}", place.path.display(), count(status.entry)))?;
+    match copy {
+        Some(copy) => output.line(format!("{} is a copy of it as it was", copy.display())),
+        None => Ok(()),
+    }
 }

@@ -74,7 +74,10 @@ impl Error {
             | Self::NoReader
             | Self::Overloaded { .. }
             | Self::Shared(
-                SharedError::Unreachable { .. } | SharedError::Unknown | SharedError::OnlyThere { .. },
+                SharedError::Unreachable { .. }
+                | SharedError::Unknown
+                | SharedError::OnlyThere { .. }
+                | SharedError::Behind { .. },
             ) => ErrorClass::Busy,
             Self::DiskFull { .. } | Self::NoRoom { .. } => ErrorClass::Full,
             Self::Io { source, .. } if is_full(source.kind()) => ErrorClass::Full,

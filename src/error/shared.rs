@@ -87,6 +87,14 @@ pub enum SharedError {
         /// Where.
         what: String,
     },
+    /// The file did not get an entry of the log in time. The same call may be made again.
+    #[error("this file has entry {file} of the shared log, and did not get entry {wanted} in time")]
+    Behind {
+        /// The last entry in the file.
+        file: u64,
+        /// The entry that was waited for.
+        wanted: u64,
+    },
     /// Another machine runs the conversation by now, because this one did not renew its lease in time. Nothing was written.
     #[error(
         "{conversation}: another machine has taken over the run, because this one did not answer for too long"

@@ -14,6 +14,17 @@ pub const RUNS_MAX: usize = 10;
 /// The default for [`Config::idle_max`]: 20 minutes, as in the reference.
 pub const IDLE_MAX: Duration = Duration::from_secs(20 * 60);
 
+/// What a reader of a server on a shared log sees. A file that is on its own always has everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Consistency {
+    /// What this machine's file has. Other machines' writes come some milliseconds later.
+    #[default]
+    File,
+    /// Everything that any machine had written when the request came: each request first asks the log.
+    Log,
+}
+
 /// The configuration of a server.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -64,6 +75,8 @@ pub struct Config {
     pub public_extensions_dir: Option<PathBuf>,
     /// Which plugins conversations have without a request for them.
     pub ambient_plugins: AmbientPlugins,
+    /// What readers see if the store shares a log with other machines.
+    pub consistency: Consistency,
 }
 
 setters!(Config {
@@ -87,6 +100,7 @@ setters!(Config {
     person_dir?: PathBuf,
     public_extensions_dir?: PathBuf,
     ambient_plugins: AmbientPlugins,
+    consistency: Consistency,
 });
 
 impl Config {
@@ -119,6 +133,7 @@ impl Default for Config {
             person_dir: None,
             public_extensions_dir: None,
             ambient_plugins: AmbientPlugins::None,
+            consistency: Consistency::File,
         }
     }
 }

@@ -37,13 +37,15 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
-pub use config::{Config, IDLE_MAX, RUNS_MAX};
+pub use config::{Config, Consistency, IDLE_MAX, RUNS_MAX};
 use tokio_util::sync::CancellationToken;
 
 use self::conversation::{command, conversations, events, gateway};
 pub use self::http::certificates::Certificates;
 pub use self::http::listener::Listener;
 use self::http::{auth, cors, listen, origin, request::BODY_BYTES_MAX};
+#[cfg(feature = "postgres")]
+use self::live::replica;
 pub use self::live::{App, Undelivered};
 use self::live::{backups, delivery, heads, notice};
 pub use self::schedule::{BackupSchedule, HeadSchedule};
@@ -85,8 +87,14 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/skills", skills::routes())
         .nest("/plugins", plugins::routes())
         .nest("/sub-agents", agents::routes())
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn_with_state(Arc::clone(app.keys()), auth::check));
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
+    let sockets = socket::routes();
+    #[cfg(feature = "postgres")]
+    let (api, sockets) = {
+        let layer = from_fn_with_state(Arc::clone(&app), replica::answer);
+        (api.layer(layer.clone()), sockets.layer(layer))
+    };
+    let api = api.layer(from_fn_with_state(Arc::clone(app.keys()), auth::check));
     let files = Router::new()
         .nest("/conversations", browser::routes())
         .layer(from_fn_with_state(Arc::clone(&app), browser::check));
@@ -99,7 +107,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(openapi::routes())
         .merge(page::routes())
         .nest("/api", api.merge(files))
-        .nest("/sockets", socket::routes())
+        .nest("/sockets", sockets)
         .fallback(openapi::no_route)
         .method_not_allowed_fallback(openapi::no_method)
         .layer(from_fn_with_state(Arc::clone(app.keys()), origin::check))
@@ -134,6 +142,8 @@ pub async fn serve(
     });
     let backups = tokio::spawn(backups::run(Arc::clone(&app)));
     let heads = tokio::spawn(heads::run(Arc::clone(&app)));
+    #[cfg(feature = "postgres")]
+    let watching = tokio::spawn(replica::watch(Arc::clone(&app)));
     let ender = {
         let app = Arc::clone(&app);
         async move {
@@ -157,6 +167,8 @@ pub async fn serve(
     let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, app.close()).await;
     // All tasks have been notified of the end.
     let _ended = (ender.await, keeper.await, backups.await, heads.await);
+    #[cfg(feature = "postgres")]
+    let _ended = watching.await;
     all_closed.cancel();
     if let Some(undelivered) = telemetry.await {
         app.record_undelivered(undelivered);

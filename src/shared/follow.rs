@@ -12,7 +12,7 @@ use super::address::Address;
 use super::line::{connect, failed, unreachable};
 use super::turn::Log;
 use crate::error::Result;
-use crate::store::WeakStore;
+use crate::store::{Sequencer as _, WeakStore};
 
 /// How long it waits to be woken before it looks whether the store is still open.
 const WAKE: Duration = Duration::from_millis(500);
@@ -43,27 +43,38 @@ fn follow(address: &Address, log: &Weak<Log>, store: &WeakStore) {
         // A new connection has missed what was written before.
         let mut is_due = ears.is_none() || looked.elapsed() >= LOOK;
         match listen(&mut ears, address, &node) {
-            Ok(is_woken) => is_due |= is_woken,
-            Err(_) => {
+            Ok(newest) => {
+                is_due |= newest.is_some();
+                if let Some((log, entry)) = log.upgrade().zip(newest) {
+                    log.standing().knows_of(entry);
+                }
+            }
+            Err(error) => {
+                if let Some(log) = log.upgrade() {
+                    log.standing().failed(&error);
+                }
                 ears = None;
                 std::thread::sleep(AFTER_ERROR);
             }
         }
         let Some(store) = store.upgrade() else { return };
+        let Some(replica) = store.replica() else { return };
         if is_due {
             looked = Instant::now();
-            if store.follow_shared().is_err() {
+            if replica.follow(&mut |_| ()).is_err() {
                 // The next write of the store gets the same error. Here it is tried again.
                 std::thread::sleep(AFTER_ERROR);
             }
         }
+        // A write may have found the difference. If the log itself is wrong, the file stays as it is.
+        let _is_as_before = replica.rebuild_if_it_differs(&mut |_| ());
         // Readers may keep it from being emptied; it is emptied with the next checkpoint then.
-        let _is_emptied = store.wipe_shared();
+        let _is_emptied = replica.wipe();
     }
 }
 
-/// Waits to be woken. Returns whether another store has written.
-fn listen(ears: &mut Option<Client>, address: &Address, node: &str) -> Result<bool> {
+/// Waits to be woken. Returns the newest entry that another store has written. `None` if it was not woken.
+fn listen(ears: &mut Option<Client>, address: &Address, node: &str) -> Result<Option<u64>> {
     let client = match ears {
         Some(client) => client,
         empty @ None => {
@@ -73,14 +84,18 @@ fn listen(ears: &mut Option<Client>, address: &Address, node: &str) -> Result<bo
             empty.insert(client)
         }
     };
-    let is_other = |payload: &str| !payload.starts_with(node);
+    // The payload is the node and the entry.
+    let of_other = |payload: &str| {
+        let (writer, entry) = payload.split_once(' ')?;
+        if writer == node { None } else { entry.parse().ok() }
+    };
     let mut notifications = client.notifications();
     let first = notifications.timeout_iter(WAKE).next().map_err(failed("listening"))?;
-    let Some(first) = first else { return Ok(false) };
-    let mut others = is_other(first.payload());
+    let Some(first) = first else { return Ok(None) };
+    let mut newest = of_other(first.payload());
     let mut more = notifications.iter();
     while let Some(next) = more.next().map_err(failed("listening"))? {
-        others |= is_other(next.payload());
+        newest = newest.max(of_other(next.payload()));
     }
-    Ok(others)
+    Ok(newest)
 }

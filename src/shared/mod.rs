@@ -12,6 +12,7 @@
 
 mod address;
 mod columns;
+mod enter;
 mod entry;
 mod follow;
 // Only agents take leases.
@@ -26,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::store::{Options, Store};
+use crate::store::{Begin, Options, ReplicaProgress, Store};
 use address::Address;
 use turn::Log;
 
@@ -86,14 +87,53 @@ impl SharedLog {
         line::apart(|| schema::drop_all(&self.address))
     }
 
-    /// Opens the file at `path` on this log; see [`Store::open_shared`].
+    /// Returns what all logs of the database hold, by their schemas. The schema of this address does not matter. A log that
+    /// the role may not read is left out.
+    ///
+    /// # Errors
+    /// [`SharedError::Unreachable`](crate::error::SharedError::Unreachable).
+    pub fn list(&self) -> Result<Vec<(String, SharedStatus)>> {
+        line::apart(|| schema::list(&self.address))
+    }
+
+    /// Opens the file at `path` on this log; see [`Store::open_shared`]. `progress` is called while the file gets what it
+    /// lacks.
     ///
     /// # Errors
     /// As [`Store::open_shared`].
-    pub fn open(&self, path: impl AsRef<Path>, options: &Options) -> Result<Store> {
+    pub fn open(
+        &self,
+        path: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(ReplicaProgress),
+    ) -> Result<Store> {
+        self.begin(path.as_ref(), options, Begin::Follow, progress)
+    }
+
+    /// Makes the file at `path` anew from the log and opens it, whatever is in it: also if it is ahead of the log. A copy of
+    /// the file as it was is beside it then; [`ReplicaStatus::rebuilt`](crate::store::ReplicaStatus::rebuilt) names it.
+    ///
+    /// # Errors
+    /// As [`Store::open_shared`], and [`Error::DiskFull`](crate::Error::DiskFull): it needs as much room as the file has, twice.
+    pub fn rebuild(
+        &self,
+        path: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(ReplicaProgress),
+    ) -> Result<Store> {
+        self.begin(path.as_ref(), options, Begin::Anew, progress)
+    }
+
+    fn begin(
+        &self,
+        path: &Path,
+        options: &Options,
+        begin: Begin,
+        progress: &mut dyn FnMut(ReplicaProgress),
+    ) -> Result<Store> {
         let log = Arc::new(Log::open(&self.address, options.busy_timeout)?);
-        log.leases().hold_as(lease::holder(path.as_ref()));
-        let store = Store::open_replica(path.as_ref(), options, Arc::clone(&log) as _)?;
+        log.leases().hold_as(lease::holder(path));
+        let store = Store::open_replica(path, options, Arc::clone(&log) as _, begin, progress)?;
         follow::start(&self.address, &log, store.downgrade())?;
         lease::start(&self.address, &log)?;
         Ok(store)
@@ -110,12 +150,13 @@ impl Store {
     /// Opens the file at `path` as a replica of the log at `address`, and brings it up to its end. A new file becomes one.
     ///
     /// Every write goes to the log first. A thread follows the log, so the file has what other stores write soon after.
-    /// The file is not synced with each commit, because what a power loss takes from it is in the log.
+    /// The file is not synced with each commit, because what a power loss takes from it is in the log. A file that differs
+    /// from the log is made anew, and a copy of it as it was is kept beside it.
     ///
     /// # Errors
     /// [`Error::Shared`](crate::Error::Shared): the log cannot be used, the file is of another store, or the two differ.
     /// Otherwise as [`Store::open_with`].
     pub fn open_shared(address: &str, path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        SharedLog::at(address)?.open(path, options)
+        SharedLog::at(address)?.open(path, options, &mut |_| ())
     }
 }

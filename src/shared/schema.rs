@@ -19,6 +19,13 @@ const STATUS: &str = "SELECT (SELECT entry FROM log_end), (SELECT count(*) FROM 
      (SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class \
      WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r')";
 
+/// The schemas with a log that this role may read.
+const LOGS: &str = "SELECT n.nspname FROM pg_namespace AS n JOIN pg_class AS l ON l.relnamespace = n.oid AND l.relname = 'log' \
+     JOIN pg_class AS e ON e.relnamespace = n.oid AND e.relname = 'log_end' \
+     WHERE CASE WHEN has_schema_privilege(n.oid, 'USAGE') THEN has_table_privilege(l.oid, 'SELECT') \
+     AND has_table_privilege(e.oid, 'SELECT') END \
+     AND EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = l.oid AND a.attname = 'file_schema') ORDER BY n.nspname";
+
 /// What the schema has besides a log. The schema of a log has nothing else, so that nothing else is removed with it.
 const OTHERS: &str = "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace \
      AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT relname = ANY ($1)";
@@ -92,11 +99,33 @@ pub(super) fn make(address: &Address) -> Result<String> {
 pub(super) fn status(address: &Address) -> Result<SharedStatus> {
     let mut client = connect(address)?;
     use_schema(&mut client, address)?;
-    let (log_id, file_schema) = describe(&mut client, address)?;
+    held(&mut client, address)
+}
+
+fn held(client: &mut Client, address: &Address) -> Result<SharedStatus> {
+    let (log_id, file_schema) = describe(client, address)?;
     let row = client.query_one(STATUS, &[]).map_err(failed("looking at the log"))?;
     let number = |place: usize| row.get::<_, i64>(place).cast_unsigned();
     let (entries, conversations, events, bytes) = (number(0), number(1), number(2), number(3));
     Ok(SharedStatus { log_id, file_schema, entries, conversations, events, bytes })
+}
+
+/// Returns what all logs of the database hold.
+pub(super) fn list(address: &Address) -> Result<Vec<(String, SharedStatus)>> {
+    let mut client = connect(address)?;
+    let rows = client.query(LOGS, &[]).map_err(failed("listing logs"))?;
+    let mut logs = Vec::new();
+    for row in rows {
+        let address = Address { schema: row.get(0), ..address.clone() };
+        use_schema(&mut client, &address)?;
+        match held(&mut client, &address) {
+            Ok(status) => logs.push((address.schema, status)),
+            // It was dropped meanwhile, or its schema has tables of the same names that are no log.
+            Err(Error::Shared(SharedError::None { .. })) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(logs)
 }
 
 /// Removes the log.

@@ -8,14 +8,15 @@ use postgres::SimpleQueryMessage;
 
 use super::address::Address;
 use super::columns::{self, Written};
+use super::enter::enter;
 use super::entry;
 use super::lease::{self, Leases};
-use super::line::{Line, Session, failed, unreachable};
+use super::line::{Line, Session, failed};
 use super::news::{Entry, Few, PAGE_BYTES};
 use super::schema;
 use crate::chain::Digest;
 use crate::error::{Error, Result, SharedError};
-use crate::store::{Effects, Head, News, Row, SCHEMA_VERSION, Seen, Sequencer, SqlValue, Turn};
+use crate::store::{Effects, Head, News, Row, SCHEMA_VERSION, Seen, Sequencer, SqlValue, Standing, Turn};
 
 const WRITE: &str = "BEGIN; SELECT entry, chain FROM log_end WHERE one FOR UPDATE";
 const LOOK: &str =
@@ -36,36 +37,8 @@ const EVENTS: &str = "SELECT position, conversation, sequence, id, kind, source,
      AS page) AS sized WHERE before IS NULL OR before < $4 ORDER BY entry, position";
 const ENTRIES: &str =
     "SELECT number, node, heads, chain FROM entry WHERE number > $1 ORDER BY number LIMIT 1000";
+const ROWS: &str = "SELECT (SELECT count(*) FROM event WHERE entry > $1) + (SELECT count(*) FROM other_row WHERE entry > $1)";
 const FIND: &str = "SELECT number FROM entry WHERE token = $1";
-
-const REMOVE: [&str; 4] = [
-    "DELETE FROM event WHERE conversation = ANY ($1)",
-    "DELETE FROM other_row WHERE conversation = ANY ($1)",
-    "DELETE FROM conversation WHERE key = ANY ($1)",
-    "DELETE FROM event WHERE position = ANY ($1)",
-];
-/// One statement, because each costs a round trip. The last part wakes the others.
-const ENTER: &str = "WITH events AS (INSERT INTO event (position, entry, conversation, sequence, id, kind, source, \"timestamp\", \
-     parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload, exact) \
-     SELECT u.a, $1, u.b, u.c, u.d, u.e, u.f, u.g, u.h, u.i, u.j, u.k, u.l, u.m, u.n, u.o, u.p, u.q \
-     FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], \
-     $14::text[], $15::text[], $16::text[], $17::text[], $18::bigint[], $19::bytea[], $20::bytea[], $21::text[], \
-     $22::bytea[]) AS u (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q) \
-     ON CONFLICT (position) DO UPDATE SET entry = excluded.entry, conversation = excluded.conversation, \
-     sequence = excluded.sequence, id = excluded.id, kind = excluded.kind, source = excluded.source, \
-     \"timestamp\" = excluded.\"timestamp\", parent_id = excluded.parent_id, tool_call_id = excluded.tool_call_id, \
-     action_id = excluded.action_id, llm_response_id = excluded.llm_response_id, tool_name = excluded.tool_name, \
-     recorded_at = excluded.recorded_at, hash = excluded.hash, redacted_digest = excluded.redacted_digest, \
-     payload = excluded.payload, exact = excluded.exact), \
-     others AS (INSERT INTO other_row (of_table, key, conversation, entry, content) \
-     SELECT u.a, u.b, u.c, $1, u.d FROM unnest($23::text[], $24::bytea[], $25::bigint[], $26::bytea[]) AS u (a, b, c, d) \
-     ON CONFLICT (of_table, key) DO UPDATE SET conversation = excluded.conversation, entry = excluded.entry, \
-     content = excluded.content), \
-     conversations AS (INSERT INTO conversation (key, id) SELECT * FROM unnest($27::bigint[], $28::text[]) \
-     ON CONFLICT (key) DO UPDATE SET id = excluded.id WHERE conversation.id <> excluded.id), \
-     entries AS (INSERT INTO entry (number, node, token, heads, chain) VALUES ($1, $2, $3, $4, $5)), \
-     woken AS (SELECT pg_notify('annals_' || current_schema(), $2 || ' ' || $1::text)) \
-     UPDATE log_end SET entry = $1, chain = $5 FROM woken WHERE log_end.one";
 
 /// The pause between two such questions.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -73,7 +46,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// A log, as one store uses it.
 pub(super) struct Log {
     /// The connection of turns. A turn is several pieces of work in one transaction, so there is one turn at a time.
-    line: Line,
+    line: Arc<Line>,
     turn: Mutex<()>,
     /// The connection of leases, each of which is one piece of work.
     desk: Line,
@@ -81,6 +54,8 @@ pub(super) struct Log {
     node: String,
     patience: Duration,
     leases: Leases,
+    standing: Standing,
+    address: Address,
 }
 
 impl Log {
@@ -97,7 +72,17 @@ impl Log {
             return Err(SharedError::OtherVersion { found, known }.into());
         }
         let (turn, node) = (Mutex::new(()), uuid::Uuid::new_v4().to_string());
-        Ok(Self { line, turn, desk, log_id, node, patience, leases: Leases::default() })
+        Ok(Self {
+            line: Arc::new(line),
+            turn,
+            desk,
+            log_id,
+            node,
+            patience,
+            leases: Leases::default(),
+            standing: Standing::default(),
+            address: address.clone(),
+        })
     }
 
     /// The connection of leases.
@@ -129,27 +114,19 @@ impl Sequencer for Log {
         self.leases.is_elsewhere(conversation)
     }
 
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
     fn turn(&self, writes: bool) -> Result<Box<dyn Turn + '_>> {
-        let sql = if writes { WRITE } else { LOOK };
         let alone = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = self.line.call(move |session| {
-            let begun = session.client()?.simple_query(sql).map_err(failed("taking the order"));
-            let end = begun.and_then(|messages| end_of(&messages));
-            if end.is_err() {
-                session.rollback();
-            }
-            end
-        })?;
-        Ok(Box::new(AtLog {
-            log: self,
-            end,
-            seen: Seen::default(),
-            phase: Phase::Gone,
-            gone: HashSet::new(),
-            few: None,
-            is_open: true,
-            _alone: alone,
-        }))
+        let sql = if writes { WRITE } else { LOOK };
+        Ok(Box::new(AtLog::begin(self, Arc::clone(&self.line), sql, Some(alone))?))
+    }
+
+    fn look(&self) -> Result<Box<dyn Turn + '_>> {
+        let line = Line::start(&self.address, self.patience)?;
+        Ok(Box::new(AtLog::begin(self, Arc::new(line), LOOK, None)?))
     }
 }
 
@@ -170,6 +147,7 @@ fn end_of(messages: &[SimpleQueryMessage]) -> Result<Seen> {
 /// A turn at the log: a transaction on its server.
 struct AtLog<'a> {
     log: &'a Log,
+    line: Arc<Line>,
     end: Seen,
     /// What the file has seen.
     seen: Seen,
@@ -180,7 +158,7 @@ struct AtLog<'a> {
     few: Option<Few>,
     /// Whether the transaction is open.
     is_open: bool,
-    _alone: MutexGuard<'a, ()>,
+    _alone: Option<MutexGuard<'a, ()>>,
 }
 
 /// What [`Turn::next`] returns next.
@@ -204,7 +182,35 @@ enum Which {
 /// The last row of a page: its entry, table and key.
 type Place = (i64, String, Vec<u8>);
 
-impl AtLog<'_> {
+impl<'a> AtLog<'a> {
+    /// Begins the transaction with `sql`, which asks for the end of the log.
+    fn begin(
+        log: &'a Log,
+        line: Arc<Line>,
+        sql: &'static str,
+        alone: Option<MutexGuard<'a, ()>>,
+    ) -> Result<Self> {
+        let end = line.call(move |session| {
+            let begun = session.client()?.simple_query(sql).map_err(failed("taking the order"));
+            let end = begun.and_then(|messages| end_of(&messages));
+            if end.is_err() {
+                session.rollback();
+            }
+            end
+        })?;
+        Ok(Self {
+            log,
+            line,
+            end,
+            seen: Seen::default(),
+            phase: Phase::Gone,
+            gone: HashSet::new(),
+            few: None,
+            is_open: true,
+            _alone: alone,
+        })
+    }
+
     fn seen(&self) -> i64 {
         self.seen.entry.cast_signed()
     }
@@ -213,7 +219,7 @@ impl AtLog<'_> {
     fn others(&self, place: Place, which: Which) -> Result<(Vec<Row>, Option<Place>)> {
         let seen = self.seen();
         let (are_removed, are_conversations) = (which == Which::Removed, which == Which::Conversations);
-        self.log.line.call(move |session| {
+        self.line.call(move |session| {
             let (client, statement) = session.prepared(OTHERS)?;
             let (entry, table, key) = &place;
             let rows = client
@@ -231,7 +237,8 @@ fn start(seen: i64) -> Place {
 
 impl Turn for AtLog<'_> {
     fn end(&mut self, seen: Seen) -> Result<Seen> {
-        self.seen = seen;
+        (self.seen, self.phase, self.few) = (seen, Phase::Gone, None);
+        self.gone.clear();
         let ahead = |log: String| SharedError::Ahead { file: seen.entry, log }.into();
         if seen.entry > self.end.entry {
             return Err(ahead(format!("ends at entry {}", self.end.entry)));
@@ -240,7 +247,7 @@ impl Turn for AtLog<'_> {
             Some(self.end.chain)
         } else {
             let entry = self.seen();
-            let few = self.log.line.call(move |session| Few::read(session, entry))?;
+            let few = self.line.call(move |session| Few::read(session, entry))?;
             let chain = few.chain.as_deref().and_then(Digest::from_bytes);
             self.few = Some(few).filter(|few| few.is_all);
             if seen.entry == 0 { Some(Digest::START) } else { chain }
@@ -249,6 +256,18 @@ impl Turn for AtLog<'_> {
             return Err(ahead("has another entry of that number".into()));
         }
         Ok(self.end)
+    }
+
+    fn rows(&mut self) -> Result<u64> {
+        if self.few.is_some() {
+            return Ok(0);
+        }
+        let seen = self.seen();
+        let rows: i64 = self.line.call(move |session| {
+            let (client, statement) = session.prepared(ROWS)?;
+            Ok(client.query_one(&statement, &[&seen]).map_err(failed("reading the log"))?.get(0))
+        })?;
+        Ok(rows.cast_unsigned())
     }
 
     fn next(&mut self) -> Result<Option<News>> {
@@ -260,7 +279,7 @@ impl Turn for AtLog<'_> {
             let seen = self.seen();
             match std::mem::replace(&mut self.phase, Phase::Done) {
                 Phase::Gone => {
-                    let keys: Vec<Vec<u8>> = self.log.line.call(move |session| {
+                    let keys: Vec<Vec<u8>> = self.line.call(move |session| {
                         let (client, statement) = session.prepared(GONE)?;
                         let rows = client.query(&statement, &[&seen]).map_err(failed("reading the log"))?;
                         Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -295,7 +314,7 @@ impl Turn for AtLog<'_> {
                     }
                 }
                 Phase::Events(entry, position) => {
-                    let rows = self.log.line.call(move |session| {
+                    let rows = self.line.call(move |session| {
                         let (client, statement) = session.prepared(EVENTS)?;
                         let rows = client
                             .query(&statement, &[&entry, &position, &seen, &PAGE_BYTES])
@@ -332,7 +351,7 @@ impl Turn for AtLog<'_> {
             let after = place.entry.cast_signed();
             let page: Vec<Entry> = match &mut self.few {
                 Some(few) => std::mem::take(&mut few.entries),
-                None => self.log.line.call(move |session| {
+                None => self.line.call(move |session| {
                     let (client, statement) = session.prepared(ENTRIES)?;
                     let rows = client.query(&statement, &[&after]).map_err(failed("reading the log"))?;
                     Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect())
@@ -366,7 +385,7 @@ impl Turn for AtLog<'_> {
         let token = uuid::Uuid::new_v4().to_string();
         let (node, own_token, holder) = (self.log.node.clone(), token.clone(), self.log.leases.holder());
         let held = self.log.leases.held_of(effects.heads.iter().map(|head| head.conversation.as_str()));
-        let committed = self.log.line.call(move |session| {
+        let committed = self.line.call(move |session| {
             lease::check(session, &holder, &held)?;
             enter(session, next, &node, &own_token, &heads, &written)?;
             let committed = session
@@ -421,68 +440,10 @@ fn find(session: &mut Session, token: &str) -> Result<bool> {
     Ok(row.is_some())
 }
 
-/// Writes an entry, in the open transaction.
-fn enter(
-    session: &mut Session,
-    next: Seen,
-    node: &str,
-    token: &str,
-    heads: &[u8],
-    written: &Written,
-) -> Result<()> {
-    let doing = "writing an entry";
-    for (sql, keys) in REMOVE.into_iter().zip([&written.gone, &written.gone, &written.gone, &written.removed])
-    {
-        if !keys.is_empty() {
-            session.same_client()?.execute(sql, &[keys]).map_err(failed(doing))?;
-        }
-    }
-    let (entry, chain) = (next.entry.cast_signed(), next.chain.0.as_slice());
-    let (events, others, conversations) = (&written.events, &written.others, &written.conversations);
-    let [id, kind, source, timestamp, parent, call, action, response, tool] = &events.texts;
-    let (client, statement) = session.prepared(ENTER)?;
-    let updated = client
-        .execute(
-            &statement,
-            &[
-                &entry,
-                &node,
-                &token,
-                &heads,
-                &chain,
-                &events.positions,
-                &events.conversations,
-                &events.sequences,
-                id,
-                kind,
-                source,
-                timestamp,
-                parent,
-                call,
-                action,
-                response,
-                tool,
-                &events.recorded_at,
-                &events.hashes,
-                &events.redacted,
-                &events.payloads,
-                &events.exact,
-                &others.tables,
-                &others.keys,
-                &others.conversations,
-                &others.contents,
-                &conversations.0,
-                &conversations.1,
-            ],
-        )
-        .map_err(failed(doing))?;
-    if updated == 1 { Ok(()) } else { Err(unreachable(doing, "the log has no end")) }
-}
-
 impl Drop for AtLog<'_> {
     fn drop(&mut self) {
         if self.is_open {
-            self.log.line.send(Session::rollback);
+            self.line.send(Session::rollback);
         }
     }
 }

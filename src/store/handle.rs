@@ -19,8 +19,6 @@ use crate::store::file::signal::Signal;
 use crate::store::options::PATIENCE_MAX;
 use crate::store::read::{feed, mark};
 use crate::store::table::{base_state, catalogue};
-#[cfg(feature = "postgres")]
-use crate::store::table::{log, replica};
 use crate::store::write::append;
 #[cfg(feature = "postgres")]
 use crate::store::write::order::Sequencer;
@@ -30,40 +28,6 @@ use crate::store::{
     Append, Appended, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BaseState, BaseStateChange, Inner, Leaf,
     Maintenance, Mark, Options, Store, WriteCounts,
 };
-
-/// Whether a conversation may be run here.
-#[cfg(all(feature = "agent", feature = "postgres"))]
-pub(crate) enum Leased {
-    /// The store shares no log, so no other machine runs it.
-    Alone,
-    /// Another machine runs it.
-    Taken,
-    /// This one may.
-    Held(Lease),
-}
-
-/// The right to run a conversation among all machines. Dropping it gives it back.
-#[cfg(all(feature = "agent", feature = "postgres"))]
-pub(crate) struct Lease(#[allow(dead_code, reason = "it is only dropped")] Box<dyn Send + Sync>);
-
-#[cfg(all(feature = "agent", feature = "postgres"))]
-impl std::fmt::Debug for Lease {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Lease")
-    }
-}
-
-/// A handle that does not keep a store open.
-#[cfg(feature = "postgres")]
-pub(crate) struct WeakStore(std::sync::Weak<Inner>);
-
-#[cfg(feature = "postgres")]
-impl WeakStore {
-    /// Returns the store, if it is still open.
-    pub(crate) fn upgrade(&self) -> Option<Store> {
-        self.0.upgrade().map(Store)
-    }
-}
 
 /// The minimum time that a reader waits for a connection of the pool, because the connection may have to be opened.
 const POOL_PATIENCE_MIN: Duration = Duration::from_secs(1);
@@ -107,78 +71,7 @@ impl Store {
         )
     }
 
-    /// Opens the file at `path` as a replica of the log that `order` orders. A new file becomes one.
-    ///
-    /// # Errors
-    /// As [`Store::open_with`], and [`SharedError::NotItsReplica`](crate::error::SharedError) if the file holds anything
-    /// else.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn open_replica(path: &Path, options: &Options, order: Arc<dyn Sequencer>) -> Result<Self> {
-        // What a power loss takes from this file is in the log.
-        let options = options.clone().read_only(false).durability(crate::store::Durability::Normal);
-        let store = Self::open_in_order(Place::File(path.to_owned()), &options, Some(Arc::clone(&order)))?;
-        let (log, is_empty) = store.read(|db| {
-            let is_empty = log::last_position(db)? == crate::ids::Position::START && replica::is_unused(db)?;
-            Ok((replica::load(db)?, is_empty))
-        })?;
-        let what = match log {
-            Some((log, _)) if log != order.log_id() => format!("it is a replica of the shared log {log}"),
-            None if !is_empty => "it holds a store of its own".into(),
-            Some(_) | None => {
-                store.follow_shared()?;
-                if store.read(replica::load)?.is_none() {
-                    // The log is new: its first entry says which store it is of.
-                    store.write(log::touch)?;
-                }
-                return Ok(store);
-            }
-        };
-        Err(crate::error::SharedError::NotItsReplica { path: path.to_owned(), what }.into())
-    }
-
-    /// Returns a handle that does not keep the store open.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn downgrade(&self) -> WeakStore {
-        WeakStore(Arc::downgrade(&self.0))
-    }
-
-    /// Applies what others have written to the shared log since. Returns whether there was anything.
-    ///
-    /// # Errors
-    /// [`Error::Shared`], and any write error.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn follow_shared(&self) -> Result<bool> {
-        self.writer()?.follow()
-    }
-
-    /// Takes the right to run a conversation among all machines that share the log.
-    ///
-    /// # Errors
-    /// [`Error::Shared`] if the log cannot be used.
-    #[cfg(all(feature = "agent", feature = "postgres"))]
-    pub(crate) fn lease(&self, conversation: &ConversationId) -> Result<Leased> {
-        let order = self.0.writer.as_ref().and_then(|writer| writer.order()).map(Arc::clone);
-        let Some(order) = order else { return Ok(Leased::Alone) };
-        Ok(order.lease(conversation.as_str())?.map_or(Leased::Taken, |right| Leased::Held(Lease(right))))
-    }
-
-    /// Returns whether another machine ran the conversation a moment ago. Never waits.
-    #[cfg(all(feature = "agent", feature = "postgres"))]
-    pub(crate) fn is_leased_elsewhere(&self, conversation: &ConversationId) -> bool {
-        let order = self.0.writer.as_ref().and_then(|writer| writer.order());
-        order.is_some_and(|order| order.is_leased_elsewhere(conversation.as_str()))
-    }
-
-    /// Empties the write-ahead log if it may have what another store removed.
-    ///
-    /// # Errors
-    /// Any write error.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn wipe_shared(&self) -> Result<()> {
-        if self.writer()?.take_wiped() { self.maintenance().empty_log().map(drop) } else { Ok(()) }
-    }
-
-    fn open_in_order(
+    pub(in crate::store) fn open_in_order(
         place: Place,
         options: &Options,
         #[cfg(feature = "postgres")] order: Option<Arc<dyn Sequencer>>,

@@ -20,6 +20,8 @@
 //! * `replica`: what a log that several stores share needs of a file: the changes of a transaction, and those of others
 //! * `engine`: SQLite's errors, transactions, reading connections and memory
 //!
+//! * `replicated`: a store on a shared log: how it follows, is compared with it and made anew
+//!
 //! `handle` opens a [`Store`] and appends to it; the rooms add methods to it or to one of its groups: [`Backup`],
 //! [`Retention`], [`Audit`] and [`Maintenance`]. All may read the [`Options`].
 
@@ -36,6 +38,8 @@ mod plans;
 mod read;
 #[cfg(feature = "postgres")]
 mod replica;
+#[cfg(feature = "postgres")]
+mod replicated;
 mod table;
 mod transfer;
 mod write;
@@ -59,10 +63,6 @@ pub(crate) use file::database::{HEADER_BYTES, SQLITE_MAGIC, is_annals};
 #[cfg(feature = "cli")]
 pub(crate) use file::database::{engine_shares_its_cache, engine_version};
 pub use file::write_log::{LogReader, WriteLog};
-#[cfg(feature = "postgres")]
-pub(crate) use handle::WeakStore;
-#[cfg(all(feature = "agent", feature = "postgres"))]
-pub(crate) use handle::{Lease, Leased};
 pub use maintenance::backup::{
     BackupFile, BackupFolder, BackupReport, BackupResult, Changes, RestoreOptions, RestorePoint, Restored,
 };
@@ -104,7 +104,15 @@ pub(crate) use read::server_keys::ServerKeys;
 pub use read::subscription::{SUBSCRIPTION_NAME_BYTES_MAX, Subscription, SubscriptionStatus};
 pub use read::usage::ReplyUsage;
 #[cfg(feature = "postgres")]
-pub(crate) use replica::{Effects, Head, Row};
+pub(crate) use replica::{Effects, Head, Row, Standing};
+#[cfg(feature = "postgres")]
+pub use replica::{Rebuilt, ReplicaCheck, ReplicaProgress, ReplicaStatus};
+#[cfg(feature = "postgres")]
+pub use replicated::Replica;
+#[cfg(feature = "postgres")]
+pub(crate) use replicated::{Begin, WeakStore};
+#[cfg(all(feature = "agent", feature = "postgres"))]
+pub(crate) use replicated::{Lease, Leased};
 pub use table::admin::{Act, ActKind, Receipt};
 pub use table::archive::{ArchiveProgress, ArchiveReport, Archived};
 pub use table::arrival::Unfinished;

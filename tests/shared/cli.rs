@@ -84,6 +84,26 @@ fn the_program_works_on_a_replica_with_every_command() {
     assert_eq!(page.conversations.len(), 2);
     crate::support::assert_sound(&alone);
     alone.set_title(&page.conversations[0].id, Some("its own")).unwrap();
+    // Every row of a file is compared with the log, and a file that differs is made anew.
+    assert!(desk.says("b.db", &["shared", "check"]).contains("and the log are the same: "));
+    let db = rusqlite::Connection::open(scratch.path("b.db")).unwrap();
+    db.execute("UPDATE conversation SET title = 'another'", []).unwrap();
+    drop(db);
+    let differs = desk.run("b.db", &["shared", "check"]);
+    let said = String::from_utf8_lossy(&differs.stdout).into_owned();
+    assert_eq!(differs.status.code(), Some(1), "{said}");
+    assert!(said.contains("the file has other values") && said.contains("annals shared rebuild"), "{said}");
+    let said: serde_json::Value =
+        serde_json::from_str(&desk.says("b.db", &["--json", "shared", "rebuild"])).unwrap();
+    assert!(said["copy"].as_str().is_some_and(|copy| std::path::Path::new(copy).exists()), "{said}");
+    let said: serde_json::Value =
+        serde_json::from_str(&desk.says("b.db", &["--json", "shared", "check"])).unwrap();
+    assert_eq!((&said["differing"], &said["differences"]), (&0.into(), &serde_json::json!([])), "{said}");
+    let listed = desk.says("b.db", &["shared", "list"]);
+    assert!(listed.contains("SCHEMA") && listed.contains("team"), "{listed}");
+    let said: serde_json::Value =
+        serde_json::from_str(&desk.says("b.db", &["--json", "shared", "list"])).unwrap();
+    assert_eq!(said["logs"][0]["schema"], "team");
     // Nothing is removed by accident.
     assert!(desk.refuses("a.db", &["shared", "drop"]).contains("--yes"));
     assert!(desk.says("a.db", &["shared", "drop", "--yes"]).starts_with("removed the shared log"));

@@ -15,3 +15,6 @@ mod history;
 mod leases;
 mod replicas;
 mod server;
+#[cfg(feature = "server")]
+mod serving;
+mod standing;

@@ -15,6 +15,8 @@ use super::info::{Runtime, Skills, Stored};
 use super::left_out::LeftOut;
 use super::metrics::{Metrics, Work};
 use super::opening::Opening;
+#[cfg(feature = "postgres")]
+use super::replica;
 use super::sessions::Sessions;
 #[cfg(feature = "otel")]
 use super::telemetry::Telemetry;
@@ -44,6 +46,9 @@ pub struct App {
     store: Store,
     config: Arc<Config>,
     keys: Arc<Keys>,
+    /// What requests ask the shared log together.
+    #[cfg(feature = "postgres")]
+    asking: replica::Asking,
     started: Instant,
     last_activity: Mutex<Instant>,
     /// The commands that clients ran outside of conversations.
@@ -83,6 +88,8 @@ impl App {
             webhooks: Webhooks::start(&config.webhooks, key, opening.transport(), &hub, &work),
             sessions: Sessions::new(opening, config.runs_max),
             ending: CancellationToken::new(),
+            #[cfg(feature = "postgres")]
+            asking: replica::Asking::default(),
             sockets: Arc::new(Semaphore::new(SOCKETS_MAX)),
             undelivered: OnceLock::new(),
             hub,
@@ -260,6 +267,12 @@ impl App {
     /// Returns the configuration, for code that keeps it.
     pub(in crate::server) fn shared_config(&self) -> Arc<Config> {
         Arc::clone(&self.config)
+    }
+
+    /// Returns what requests ask the shared log together.
+    #[cfg(feature = "postgres")]
+    pub(in crate::server) fn asking(&self) -> &replica::Asking {
+        &self.asking
     }
 
     /// Returns the keys of the server.

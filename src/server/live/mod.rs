@@ -21,6 +21,8 @@ pub(super) mod notice;
 mod opening;
 mod piece;
 pub(super) mod plan;
+#[cfg(feature = "postgres")]
+pub(super) mod replica;
 pub(super) mod secrets;
 pub(super) mod session;
 mod sessions;

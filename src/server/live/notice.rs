@@ -119,6 +119,30 @@ pub(super) fn backup_failed(reason: &str) {
     error!(target: TARGET, reason = &*clip(reason), "backup failed");
 }
 
+/// The file differs from its shared log, or is ahead of it. Nothing is answered until it is made anew.
+#[cfg(feature = "postgres")]
+pub(super) fn replica_stopped(reason: &str) {
+    error!(target: TARGET, reason = &*clip(reason), "replica stopped");
+}
+
+/// The file cannot follow its shared log for now.
+#[cfg(feature = "postgres")]
+pub(super) fn replica_behind(reason: &str) {
+    warn!(target: TARGET, reason = &*clip(reason), "replica does not follow");
+}
+
+/// The file follows its shared log.
+#[cfg(feature = "postgres")]
+pub(super) fn replica_follows(entry: u64) {
+    info!(target: TARGET, entry, "replica follows");
+}
+
+/// The file differed from its shared log and was made anew.
+#[cfg(feature = "postgres")]
+pub(super) fn replica_rebuilt(reason: &str, copy: &std::path::Path) {
+    warn!(target: TARGET, reason = &*clip(reason), copy = &*copy.to_string_lossy(), "replica made anew");
+}
+
 /// A signed head was written.
 pub(super) fn signed(signed: &Signed) {
     info!(

@@ -19,6 +19,8 @@ use crate::server::http::caller::Caller;
 use crate::server::http::failure::{Failure, Reason};
 use crate::server::live::metrics::{Kind, Text};
 use crate::server::live::notice;
+#[cfg(feature = "postgres")]
+use crate::server::live::replica;
 use crate::store::{ConversationFilter, SubscriptionStatus};
 
 /// The route under which requests are counted that match no route.
@@ -62,6 +64,8 @@ async fn show(State(app): State<Arc<App>>) -> Result<Response, Failure> {
     let names = app.keys().names().await?;
     let mut text = Text::default();
     file(&app, &mut text).await?;
+    #[cfg(feature = "postgres")]
+    replica::write(&app, &mut text);
     process(&app, &mut text);
     app.metrics().write(&mut text, &names);
     app.work().write(&mut text);

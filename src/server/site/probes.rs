@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use super::page;
 use crate::server::App;
 use crate::server::live::notice;
+#[cfg(feature = "postgres")]
+use crate::server::live::replica;
 use crate::server::settings::extension::catalog;
 
 /// With fewer free bytes on the disk, the server is not ready: 64 MiB. The largest request fits into it.
@@ -57,6 +59,8 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
             Some("the database cannot be read".to_owned())
         }
     };
+    #[cfg(feature = "postgres")]
+    let reason = reason.or_else(|| replica::obstacle(&app));
     match reason {
         None => Json(json!({"status": "ready"})).into_response(),
         Some(reason) => {

@@ -14,7 +14,7 @@ use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, set_
 use crate::store::engine::{WhileDoing as _, heap, joined, transaction, translate};
 use crate::store::options::{Actor, Durability, Options};
 use crate::store::own::guard;
-use crate::store::table::log;
+use crate::store::table::guards;
 
 /// The `PRAGMA application_id` of an Annals file: "ANLS".
 pub const APPLICATION_ID: i32 = 0x414e_4c53;
@@ -251,7 +251,7 @@ pub(in crate::store) fn undo(db: &Connection, actor: &Actor) {
     }
     // A change of `temp_store` deletes all temporary tables.
     let _ = db.execute_batch("PRAGMA temp_store = FILE; PRAGMA temp_store = MEMORY;");
-    let _ = set_up(db, actor).and_then(|()| log::keep_guards(db));
+    let _ = set_up(db, actor).and_then(|()| guards::keep(db));
 }
 
 fn connect(place: &Place, uri: &str, flags: OpenFlags) -> Result<Connection> {

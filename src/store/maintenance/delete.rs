@@ -7,7 +7,7 @@ use crate::ids::{ActNumber, ConversationId, Timestamp};
 use crate::store::derived::projection;
 use crate::store::table::admin::{self, ActKind, NewAct, Receipt};
 use crate::store::table::{
-    archive, arrival, attachment, base_state, catalogue, change, log, origin, related,
+    archive, arrival, attachment, base_state, catalogue, change, guards, log, origin, related,
 };
 use crate::store::transfer::carry::Parcel;
 use crate::store::{Retention, Store};
@@ -151,7 +151,7 @@ pub(super) fn take_out(db: &Connection, conversation: &ConversationId) -> Result
             shared.push(attachment.path.clone());
         }
     }
-    log::permit(db, "delete")?;
+    guards::permit(db, "delete")?;
     projection::delete(db, key)?;
     archive::forget(db, key)?;
     origin::delete(db, key)?;
@@ -161,7 +161,7 @@ pub(super) fn take_out(db: &Connection, conversation: &ConversationId) -> Result
     let events = log::delete(db, key)?;
     change::delete(db, key)?;
     catalogue::delete(db, key)?;
-    log::forbid(db)?;
+    guards::forbid(db)?;
     Ok(Gone {
         events,
         payload_bytes: entry.payload_bytes(),

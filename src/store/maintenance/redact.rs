@@ -22,7 +22,7 @@ use crate::store::derived::projection;
 use crate::store::table::admin::{self, ActKind, NewAct, Receipt};
 use crate::store::table::change::{self, Subject};
 use crate::store::table::kept::{Kept, Part};
-use crate::store::table::{archive, attachment, base_state, catalogue, log, origin, related};
+use crate::store::table::{archive, attachment, base_state, catalogue, guards, log, origin, related};
 
 /// The text to remove.
 #[derive(Debug, Clone, Copy)]
@@ -107,9 +107,9 @@ impl Retention<'_> {
             let mut work = Work::new(db, conversation, redaction, true)?;
             work.was_archived = archive::is_archived(db, work.key)?;
             archive::leave(db, work.key)?;
-            log::permit(db, "redact")?;
+            guards::permit(db, "redact")?;
             change::tracked(db, work.key, Subject::ALL, || work.all_texts())?;
-            log::forbid(db)?;
+            guards::forbid(db)?;
             if !work.receipts.is_empty() {
                 let act = NewAct {
                     act: ActKind::Redact,

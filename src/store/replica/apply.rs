@@ -11,7 +11,7 @@ use crate::error::{Result, SharedError};
 use crate::store::derived::projection::{self, search};
 use crate::store::engine::SqlValue;
 use crate::store::engine::WhileDoing as _;
-use crate::store::table::{base_state, log, stale};
+use crate::store::table::{base_state, guards, stale};
 
 const PLACE: &str = "SELECT conversation FROM event WHERE position = ?1";
 const IS_THERE: &str = "SELECT 1 FROM conversation WHERE key = ?1";
@@ -42,9 +42,21 @@ impl<'a> Applying<'a> {
     /// Begins.
     pub(in crate::store) fn begin(db: &'a Connection) -> Result<Self> {
         db.execute_batch(DEFER).doing(DOING)?;
-        log::permit(db, "shared log")?;
+        guards::permit(db, "shared log")?;
         let (positions, again, beside) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         Ok(Self { db, shapes: Shape::all(db)?, positions, again, beside, wipes: false })
+    }
+
+    /// Empties the file: everything that is stored, and everything that is derived.
+    pub(in crate::store) fn empty(&mut self) -> Result<()> {
+        self.wipes = true;
+        // Some of them forbid every removal.
+        guards::lift(self.db)?;
+        projection::empty_all(self.db)?;
+        for shape in self.shapes.iter().rev() {
+            self.db.execute(&format!("DELETE FROM main.{}", shape.table), []).doing(DOING)?;
+        }
+        Ok(())
     }
 
     /// Removes a conversation with everything that is stored or derived for it.
@@ -160,7 +172,7 @@ impl<'a> Applying<'a> {
         if self.wipes {
             search::merge(db)?;
         }
-        log::forbid(db)?;
+        guards::forbid(db)?;
         check::check_links(db, &self.positions)?;
         check::compare(db, heads)?;
         Ok(self.wipes)

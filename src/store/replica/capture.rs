@@ -3,12 +3,12 @@
 //! Temporary triggers note the keys. They exist on the writing connection of a replica only. The rows themselves are read
 //! once, when the transaction is complete, so only the last state of each is sent.
 
-use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _};
 
 use super::check;
 use super::row::{Effects, Row};
 use super::shape::{Of, Shape};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::engine::SqlValue;
 use crate::store::engine::WhileDoing as _;
 
@@ -83,7 +83,7 @@ pub(in crate::store) fn captured(db: &Connection) -> Result<Effects> {
     let mut effects = Effects::default();
     for (number, key, conversation) in keys {
         let shape = &shapes[number];
-        let values = read(db, shape, &key)?;
+        let values = shape.row(db, &key)?;
         let conversation = match (shape.of, key.first()) {
             (Of::Event, Some(SqlValue::Integer(position))) => db
                 .prepare_cached(OF_EVENT)
@@ -106,27 +106,4 @@ pub(in crate::store) fn captured(db: &Connection) -> Result<Effects> {
     }
     effects.heads = check::heads(db, &effects.rows)?;
     Ok(effects)
-}
-
-/// Returns the values of a row. `None` if there is no such row.
-fn read(db: &Connection, shape: &Shape, key: &[SqlValue]) -> Result<Option<Vec<SqlValue>>> {
-    let wanted: Vec<String> =
-        shape.key.iter().zip(1..).map(|(column, number)| format!("{column} = ?{number}")).collect();
-    let sql = format!(
-        "SELECT {} FROM main.{} WHERE {}",
-        shape.columns.join(", "),
-        shape.table,
-        wanted.join(" AND ")
-    );
-    let mut statement = db.prepare_cached(&sql).doing(DOING)?;
-    let mut rows = statement.query(params_from_iter(key.iter().map(SqlValue::bound))).doing(DOING)?;
-    let Some(row) = rows.next().doing(DOING)? else { return Ok(None) };
-    let values = (0..shape.columns.len()).map(|column| {
-        let value = row.get_ref(column).doing(DOING)?;
-        if matches!(value, rusqlite::types::ValueRef::Text(_)) && value.as_str().is_err() {
-            return Err(Error::Corrupt { what: format!("a text in the table {} is not UTF-8", shape.table) });
-        }
-        Ok(SqlValue::of(value))
-    });
-    values.collect::<Result<_>>().map(Some)
 }

@@ -8,10 +8,16 @@
 mod apply;
 mod capture;
 mod check;
+mod compare;
 mod row;
 mod shape;
+mod standing;
 
 pub(in crate::store) use apply::Applying;
 pub(in crate::store) use capture::{begin, captured};
 pub(crate) use check::Head;
+pub(in crate::store) use compare::Comparing;
+pub use compare::ReplicaCheck;
 pub(crate) use row::{Effects, Row};
+pub(crate) use standing::Standing;
+pub use standing::{Rebuilt, ReplicaProgress, ReplicaStatus};

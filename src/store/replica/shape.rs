@@ -2,9 +2,10 @@
 
 use std::sync::OnceLock;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params_from_iter};
 
 use crate::error::{Error, Result};
+use crate::store::engine::SqlValue;
 use crate::store::engine::WhileDoing as _;
 
 /// Says to which conversation a row belongs.
@@ -79,6 +80,32 @@ impl Shape {
     /// Returns the number of a table within [`Shape::all`].
     pub(super) fn number(table: &str) -> Option<usize> {
         Self::names().position(|name| name == table)
+    }
+
+    /// Returns the values of a row. `None` if there is no such row.
+    pub(super) fn row(&self, db: &Connection, key: &[SqlValue]) -> Result<Option<Vec<SqlValue>>> {
+        let doing = "reading a row";
+        let wanted: Vec<String> =
+            self.key.iter().zip(1..).map(|(column, number)| format!("{column} = ?{number}")).collect();
+        let sql = format!(
+            "SELECT {} FROM main.{} WHERE {}",
+            self.columns.join(", "),
+            self.table,
+            wanted.join(" AND ")
+        );
+        let mut statement = db.prepare_cached(&sql).doing(doing)?;
+        let mut rows = statement.query(params_from_iter(key.iter().map(SqlValue::bound))).doing(doing)?;
+        let Some(row) = rows.next().doing(doing)? else { return Ok(None) };
+        let values = (0..self.columns.len()).map(|column| {
+            let value = row.get_ref(column).doing(doing)?;
+            if matches!(value, rusqlite::types::ValueRef::Text(_)) && value.as_str().is_err() {
+                return Err(Error::Corrupt {
+                    what: format!("a text in the table {} is not UTF-8", self.table),
+                });
+            }
+            Ok(SqlValue::of(value))
+        });
+        values.collect::<Result<_>>().map(Some)
     }
 
     fn read(db: &Connection, table: &'static str, of: Of) -> Result<Self> {

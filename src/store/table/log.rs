@@ -4,7 +4,6 @@
 //! are unique. `payload` is the event byte for byte. The table's triggers (guards) refuse inserts of other programs,
 //! and they refuse updates and deletes unless the table `maintenance` has a row.
 
-use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -20,7 +19,7 @@ use crate::store::engine::{WhileDoing as _, is_known_id};
 /// No log reaches a larger position. Programs that read numbers of JSON as floats still read it exactly.
 pub(in crate::store) const POSITION_MAX: i64 = (1 << 53) - 1;
 
-const INSERT: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
+pub(super) const INSERT: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
      parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, payload) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
 const INSERT_ROW: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
@@ -47,35 +46,6 @@ const EDIT_BYTES: usize = 8 << 20;
 const UNKNOWN: &str = "WITH RECURSIVE named (key) AS (SELECT min(conversation) FROM event UNION ALL \
      SELECT (SELECT min(conversation) FROM event WHERE conversation > named.key) FROM named WHERE key IS NOT NULL) \
      SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) AND key IS NOT NULL ORDER BY key";
-
-const CARRIED: &str =
-    "SELECT count(*) FROM temp.sqlite_schema WHERE type = 'trigger' AND name GLOB '*_guard'";
-
-/// The guard that rejects inserts of other programs. Inserts of Annals always pass it.
-const INSERT_GUARD: &str = "event_insert_guard";
-
-/// The triggers that keep other programs from changing append-only tables, each with the migration that creates it.
-const GUARDS: [(&str, &str); 19] = [
-    ("admin_act_delete_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("admin_act_insert_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("admin_act_update_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("admin_receipt_delete_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("admin_receipt_insert_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("admin_receipt_update_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("base_state_change_delete_guard", include_str!("../../../migrations/V2__base_state.sql")),
-    ("base_state_change_update_guard", include_str!("../../../migrations/V2__base_state.sql")),
-    ("change_delete_guard", include_str!("../../../migrations/V12__changes.sql")),
-    ("change_insert_guard", include_str!("../../../migrations/V12__changes.sql")),
-    ("change_update_guard", include_str!("../../../migrations/V12__changes.sql")),
-    ("event_delete_guard", include_str!("../../../migrations/V1__event_log.sql")),
-    (INSERT_GUARD, include_str!("../../../migrations/V1__event_log.sql")),
-    ("event_update_guard", include_str!("../../../migrations/V1__event_log.sql")),
-    ("repair_delete_guard", include_str!("../../../migrations/V9__repairs.sql")),
-    ("repair_update_guard", include_str!("../../../migrations/V9__repairs.sql")),
-    ("server_key_delete_guard", include_str!("../../../migrations/V18__server_keys.sql")),
-    ("server_key_insert_guard", include_str!("../../../migrations/V18__server_keys.sql")),
-    ("server_key_update_guard", include_str!("../../../migrations/V18__server_keys.sql")),
-];
 
 /// The columns of a [`StoredEvent`], for every statement that reads them.
 macro_rules! columns {
@@ -307,54 +277,6 @@ pub(in crate::store) fn has(db: &Connection, conversation: i64, id: &str) -> Res
         .doing("looking for a parent")
 }
 
-/// Replaces the file's triggers on the writing connection by temporary triggers of the connection.
-///
-/// If a statement fires a trigger that calls a function, SQLite prepares to undo the statement: it would copy four
-/// pages for each event. The copies are never needed, because every error of an event is found before the first page
-/// changes. The insert guard only checks for a function that this connection always has, so it is left out. All other
-/// guards become temporary triggers with the text of the migrations, whatever text the file has. If the file has an
-/// unknown trigger, nothing is replaced: all triggers stay active, and writing is slower.
-///
-/// It is done before the first write, because it takes a third of the time of opening. Afterwards it does nothing.
-pub(in crate::store) fn carry_guards(db: &Connection) -> Result<()> {
-    if !db.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER).doing("looking at the guards")? {
-        return Ok(());
-    }
-    replace_guards(db)
-}
-
-fn replace_guards(db: &Connection) -> Result<()> {
-    let doing = "taking over the guards";
-    let stored: Vec<String> = db
-        .prepare("SELECT name FROM main.sqlite_schema WHERE type = 'trigger'")
-        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
-        .doing(doing)?;
-    if !stored.iter().all(|name| is_guard(name)) {
-        return Ok(());
-    }
-    for (name, migration) in GUARDS.iter().filter(|(name, _)| *name != INSERT_GUARD) {
-        let body = migration
-            .split_once(&format!("CREATE TRIGGER {name} "))
-            .and_then(|(_, rest)| rest.split_once("END;"))
-            .map(|(body, _)| body)
-            .ok_or_else(|| Error::Corrupt { what: format!("no migration makes the guard {name}") })?;
-        db.execute_batch(&format!("CREATE TEMP TRIGGER IF NOT EXISTS {name} {body}END")).doing(doing)?;
-    }
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).doing(doing)?;
-    Ok(())
-}
-
-/// Creates the temporary guards again if they are gone. A change of the storage of temporary tables drops them.
-pub(in crate::store) fn keep_guards(db: &Connection) -> Result<()> {
-    let doing = "looking at the guards";
-    let carries = !db.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER).doing(doing)?;
-    let count: i64 = db
-        .prepare_cached(CARRIED)
-        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-        .doing(doing)?;
-    if carries && count == 0 { replace_guards(db) } else { Ok(()) }
-}
-
 /// Passes a page of payloads to `edit`, beginning at `from`, and stores the texts that it returns, each with the digest
 /// of the original payload. Archived payloads can only be read. Returns the start of the next page; `None` at the end.
 pub(in crate::store) fn edit(
@@ -398,41 +320,12 @@ pub(in crate::store) fn edit(
     Ok(next)
 }
 
-/// Replaces a payload by a stub, or the stub by the payload. Call it between [`permit`] and [`forbid`].
+/// Replaces a payload by a stub, or the stub by the payload. Call it between [`permit`](super::guards::permit) and [`forbid`](super::guards::forbid).
 pub(super) fn put(db: &Connection, position: i64, payload: &str) -> Result<()> {
     db.prepare_cached(PUT)
         .and_then(|mut statement| statement.execute(params![position, payload]))
         .doing("archiving")?;
     Ok(())
-}
-
-/// Returns a finding for each guard of the log that differs from its migration.
-pub(in crate::store) fn changed_guards(db: &Connection) -> Result<Vec<String>> {
-    let doing = "verifying the guards";
-    let danger = "other programs can change the log";
-    let mut found = Vec::new();
-    for (name, migration) in GUARDS {
-        let stored: Option<String> = db
-            .prepare_cached("SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = ?1")
-            .and_then(|mut statement| statement.query_row([name], |row| row.get(0)).optional())
-            .doing(doing)?;
-        match stored {
-            None => found.push(format!("the guard {name} is missing: {danger}")),
-            Some(sql) if !migration.contains(&format!("{sql};")) => {
-                found.push(format!("the guard {name} was changed: {danger}"));
-            }
-            Some(_) => {}
-        }
-    }
-    if db.prepare_cached("SELECT 1 FROM maintenance").and_then(|mut s| s.exists([])).doing(doing)? {
-        found.push(format!("the table maintenance is not empty: {danger}"));
-    }
-    Ok(found)
-}
-
-/// Returns whether a trigger of this name is a guard of the log.
-pub(in crate::store) fn is_guard(name: &str) -> bool {
-    GUARDS.iter().any(|(guard, _)| *guard == name)
 }
 
 /// Returns the keys of conversations that have events but no row in the catalogue.
@@ -442,23 +335,10 @@ pub(in crate::store) fn unknown_conversations(db: &Connection) -> Result<Vec<i64
         .doing("looking for events of no conversation")
 }
 
-/// Lets redaction and deletion change the log until [`forbid`] is called.
-pub(in crate::store) fn permit(db: &Connection, reason: &str) -> Result<()> {
-    db.execute("INSERT INTO maintenance (reason) VALUES (?1)", [reason])
-        .doing("opening the log for maintenance")?;
-    Ok(())
-}
-
 /// Writes the file's own row again as it is, so that it counts as changed.
 #[cfg(feature = "postgres")]
 pub(in crate::store) fn touch(db: &Connection) -> Result<()> {
     db.execute("UPDATE log SET store_id = store_id", []).map(drop).doing("naming the store")
-}
-
-/// Ends the permission that [`permit`] gave.
-pub(in crate::store) fn forbid(db: &Connection) -> Result<()> {
-    db.execute("DELETE FROM maintenance", []).doing("closing the log after maintenance")?;
-    Ok(())
 }
 
 /// Deletes every event of a conversation and makes sure that no position is assigned twice.
@@ -497,83 +377,4 @@ pub(in crate::store) fn found_anew(db: &Connection, head: Position) -> Result<St
 /// Returns the error for an event id that the conversation does not have.
 pub(in crate::store) fn not_found(conversation: &crate::ids::ConversationId, event: &str) -> Error {
     Error::UnknownEvent { conversation: conversation.clone(), event: event.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{ConversationId, Expected, Options, Store};
-
-    /// A store with one event.
-    fn store() -> Store {
-        let store = Store::in_memory(&Options::default()).unwrap();
-        let event = NewEvent::parse(r#"{"id":"e","kind":"PauseEvent"}"#).unwrap();
-        store.append(&ConversationId::new("c").unwrap(), Expected::Any, &[event]).unwrap();
-        store
-    }
-
-    #[test]
-    fn the_writer_has_its_own_guards_and_appends_without_firing_any() {
-        store()
-            .writer()
-            .unwrap()
-            .maintain(|db| {
-                let enabled = |flag| db.db_config(flag).doing("asking");
-                assert!(!enabled(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)?);
-                for sql in [
-                    "UPDATE event SET payload = '{}'",
-                    "DELETE FROM event",
-                    "DELETE FROM event WHERE id = 'e'",
-                ] {
-                    let refused = db.execute(sql, []).unwrap_err().to_string();
-                    assert_eq!(refused, "annals: the log is append-only", "{sql}");
-                }
-                let carried: Vec<String> = db
-                    .prepare("SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' ORDER BY name")
-                    .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
-                    .doing("asking")?;
-                let named = GUARDS.iter().map(|(name, _)| *name).filter(|name| *name != INSERT_GUARD);
-                assert_eq!(carried, named.collect::<Vec<_>>());
-                let calls: Vec<String> = db
-                    .prepare(&format!("EXPLAIN {INSERT}"))
-                    .and_then(|mut s| {
-                        s.query_map([(); 15].map(|()| None::<i64>), |row| row.get(1))?.collect()
-                    })
-                    .doing("asking")?;
-                assert!(calls.len() > 20 && !calls.contains(&"Program".to_owned()), "a trigger was fired");
-                Ok(())
-            })
-            .unwrap();
-    }
-
-    #[test]
-    fn an_unknown_trigger_stays_active_with_all_others() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.db");
-        drop(Store::open(&path).unwrap());
-        let foreign = Connection::open(&path).unwrap();
-        foreign
-            .execute_batch(
-                "CREATE TRIGGER theirs BEFORE INSERT ON maintenance BEGIN SELECT RAISE(ABORT, 'no'); END",
-            )
-            .unwrap();
-        drop(foreign);
-        let store = Store::open(&path).unwrap();
-        let refused = store.write(|db| permit(db, "test")).unwrap_err();
-        assert!(
-            std::error::Error::source(&refused).is_some_and(|source| source.to_string() == "no"),
-            "{refused:?}"
-        );
-        let event = NewEvent::parse(r#"{"id":"e","kind":"PauseEvent"}"#).unwrap();
-        store.append(&ConversationId::new("c").unwrap(), Expected::Any, &[event]).unwrap();
-        store
-            .write(|db| {
-                assert_eq!(
-                    db.execute("DELETE FROM event", []).unwrap_err().to_string(),
-                    "annals: the log is append-only"
-                );
-                Ok(())
-            })
-            .unwrap();
-    }
 }

@@ -11,6 +11,7 @@ pub(super) mod base_state;
 pub(super) mod catalogue;
 pub(super) mod change;
 pub(super) mod copied;
+pub(super) mod guards;
 pub(super) mod kept;
 pub(super) mod log;
 pub(super) mod origin;

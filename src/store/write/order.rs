@@ -15,7 +15,7 @@ use crate::store::engine::transaction::Write;
 #[cfg(feature = "postgres")]
 use crate::store::file::database;
 #[cfg(feature = "postgres")]
-use crate::store::replica::{self, Applying, Effects, Head, Row};
+use crate::store::replica::{self, Applying, Effects, Head, ReplicaProgress, Row, Standing};
 use crate::store::table::replica as place;
 #[cfg(feature = "postgres")]
 use crate::store::table::replica::Seen;
@@ -33,8 +33,14 @@ pub(crate) trait Sequencer: Send + Sync {
     /// Returns whether another machine had the right to run a conversation a moment ago. Never waits.
     fn is_leased_elsewhere(&self, conversation: &str) -> bool;
 
+    /// Where the file stands, as its process knows it.
+    fn standing(&self) -> &Standing;
+
     /// Begins a turn. With `writes`, no other store has a turn that writes until this one is dropped or decided.
     fn turn(&self, writes: bool) -> Result<Box<dyn Turn + '_>>;
+
+    /// Begins a turn that writes nothing, on a connection of its own: turns that write go on meanwhile.
+    fn look(&self) -> Result<Box<dyn Turn + '_>>;
 }
 
 /// One look at the log, or one write to it.
@@ -45,6 +51,9 @@ pub(crate) trait Turn {
     /// # Errors
     /// [`SharedError::Ahead`] if the log never was where the file is.
     fn end(&mut self, seen: Seen) -> Result<Seen>;
+
+    /// Returns how many rows there are after the entry that [`Turn::end`] was asked about. 0 if they are few.
+    fn rows(&mut self) -> Result<u64>;
 
     /// Returns the next changes after the entry that [`Turn::end`] was asked about: first the conversations that were
     /// removed, then rows. `None` if there are no more.
@@ -86,6 +95,9 @@ pub(in crate::store) enum Applied {
 pub(in crate::store) struct Ordered<'a> {
     write: Write<'a>,
     news: Applied,
+    /// The end of the log that the file has, if the work changes nothing.
+    #[cfg(feature = "postgres")]
+    seen: Seen,
     /// Dropped after the transaction.
     #[cfg(feature = "postgres")]
     turn: Option<(&'a dyn Sequencer, Box<dyn Turn + 'a>)>,
@@ -101,6 +113,8 @@ impl<'a> Ordered<'a> {
             write: Write::begin(db, patience)?,
             news: Applied::Nothing,
             #[cfg(feature = "postgres")]
+            seen: Seen::default(),
+            #[cfg(feature = "postgres")]
             turn: None,
         })
     }
@@ -114,9 +128,9 @@ impl<'a> Ordered<'a> {
         let mut turn = order.turn(true)?;
         database::set_overwriting(db, "ON")?;
         let write = Write::begin(db, patience)?;
-        let news = catch_up(&write, order, turn.as_mut())?;
+        let (news, seen) = catch_up(&write, order, turn.as_mut(), &mut |_| ())?;
         replica::begin(&write)?;
-        Ok(Self { write, news, turn: Some((order, turn)) })
+        Ok(Self { write, news, seen, turn: Some((order, turn)) })
     }
 
     /// Returns what it has got from others. With any news, nothing that was known is true.
@@ -132,13 +146,20 @@ impl<'a> Ordered<'a> {
         #[cfg(feature = "postgres")]
         if let Some((order, mut turn)) = self.turn {
             let effects = replica::captured(&self.write)?;
-            if !effects.is_empty() {
+            let seen = if effects.is_empty() {
+                self.write.commit()?;
+                self.seen
+            } else {
                 let seen = turn.decide(&effects)?;
+                order.standing().knows_of(seen.entry);
                 let noted = place::save(&self.write, order.log_id(), seen);
-                return noted
+                noted
                     .and_then(|()| self.write.commit())
-                    .map_err(|error| SharedError::OnlyThere { source: error.into() }.into());
-            }
+                    .map_err(|error| SharedError::OnlyThere { source: error.into() })?;
+                seen
+            };
+            order.standing().has(seen.entry);
+            return Ok(());
         }
         self.write.commit()
     }
@@ -163,9 +184,14 @@ pub(super) fn refuse_replica(db: &Connection, path: &std::path::Path) -> Result<
     }
 }
 
-/// Applies what a file lacks.
+/// Applies what a file lacks. Returns the end of the log that it has then.
 #[cfg(feature = "postgres")]
-pub(super) fn catch_up(write: &Write<'_>, order: &dyn Sequencer, turn: &mut dyn Turn) -> Result<Applied> {
+pub(super) fn catch_up(
+    write: &Write<'_>,
+    order: &dyn Sequencer,
+    turn: &mut dyn Turn,
+    progress: &mut dyn FnMut(ReplicaProgress),
+) -> Result<(Applied, Seen)> {
     let seen = match place::load(write)? {
         Some((log, seen)) if log == order.log_id() => seen,
         // The file is new: opening it has made sure of that.
@@ -179,16 +205,49 @@ pub(super) fn catch_up(write: &Write<'_>, order: &dyn Sequencer, turn: &mut dyn 
     };
     let end = turn.end(seen)?;
     if end == seen {
-        return Ok(Applied::Nothing);
+        return Ok((Applied::Nothing, end));
     }
+    let wipes = apply(write, order, turn, Applying::begin(write)?, end, progress)?;
+    Ok((if wipes { Applied::Wiped } else { Applied::News }, end))
+}
+
+/// Empties a file, and applies everything that the log has. Returns the end of the log.
+#[cfg(feature = "postgres")]
+pub(super) fn make_anew(
+    write: &Write<'_>,
+    order: &dyn Sequencer,
+    turn: &mut dyn Turn,
+    progress: &mut dyn FnMut(ReplicaProgress),
+) -> Result<Seen> {
+    let end = turn.end(Seen::default())?;
     let mut applying = Applying::begin(write)?;
+    applying.empty()?;
+    apply(write, order, turn, applying, end, progress)?;
+    Ok(end)
+}
+
+/// Applies the rest of a turn, and notes that the file is at `end`. Returns whether anything was removed or redacted.
+#[cfg(feature = "postgres")]
+fn apply(
+    write: &Write<'_>,
+    order: &dyn Sequencer,
+    turn: &mut dyn Turn,
+    mut applying: Applying<'_>,
+    end: Seen,
+    progress: &mut dyn FnMut(ReplicaProgress),
+) -> Result<bool> {
+    let mut done = ReplicaProgress { entry: end.entry, rows: 0, rows_total: turn.rows()? };
     while let Some(news) = turn.next()? {
         match news {
             News::Gone(keys) => keys.into_iter().try_for_each(|key| applying.remove(key))?,
-            News::Rows(rows) => rows.iter().try_for_each(|row| applying.apply(row))?,
+            News::Rows(rows) => {
+                rows.iter().try_for_each(|row| applying.apply(row))?;
+                done.rows += rows.len() as u64;
+                progress(done);
+            }
         }
     }
     let wipes = applying.finish(&turn.heads()?)?;
     place::save(write, order.log_id(), end)?;
-    Ok(if wipes { Applied::Wiped } else { Applied::News })
+    Ok(wipes)
 }

@@ -32,7 +32,7 @@ use crate::store::file::place::Place;
 use crate::store::file::presence::Presence;
 use crate::store::file::signal::Signal;
 use crate::store::options::Options;
-use crate::store::table::log;
+use crate::store::table::guards;
 
 mod transact;
 
@@ -443,7 +443,7 @@ impl Writer {
 /// # Errors
 /// If a guarded table is missing, that is the error.
 fn carry_guards(db: &Connection) -> Result<()> {
-    log::carry_guards(db).map_err(|error| schema::is_whole(db).err().unwrap_or(error))
+    guards::carry(db).map_err(|error| schema::is_whole(db).err().unwrap_or(error))
 }
 
 /// The right to lead. When it is dropped, also by a panic, the next caller receives it.

@@ -468,6 +468,13 @@ pub(in crate::store) fn start_over(db: &Connection) -> Result<()> {
     }
 }
 
+/// Empties every projection, and makes it start from position 0 at the next step.
+#[cfg(feature = "postgres")]
+pub(in crate::store) fn empty_all(db: &Connection) -> Result<()> {
+    start_over(db)?;
+    tables().try_for_each(|table| table.empty(db))
+}
+
 /// Returns the names of everything that can be rebuilt from the log.
 pub(in crate::store) fn names() -> Vec<&'static str> {
     let names = PROJECTIONS.iter().map(|projection| projection.name);

@@ -8,7 +8,7 @@ use super::{Difference, Object, ObjectKind, Role, State, compare, read, wanted};
 use crate::error::{Error, Result};
 use crate::store::derived::projection;
 use crate::store::engine::WhileDoing as _;
-use crate::store::table::log;
+use crate::store::table::guards;
 
 const DOING: &str = "making derived objects again";
 
@@ -96,7 +96,7 @@ pub(in crate::store) fn mend_guards(db: &Connection) -> Result<Made> {
         db.execute_batch(&object.sql).doing(DOING)?;
         made.push(format!("{} {}", object.kind.as_str(), object.name));
     }
-    log::forbid(db)?;
+    guards::forbid(db)?;
     Ok(made)
 }
 

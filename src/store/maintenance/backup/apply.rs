@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::derived::projection;
 use crate::store::engine::WhileDoing as _;
-use crate::store::table::log;
+use crate::store::table::guards;
 
 const DOING: &str = "bringing a copy up to date";
 
@@ -37,10 +37,10 @@ pub(super) fn apply(db: &Connection, spare: Spare<'_>) -> Result<Vec<String>> {
          CREATE TABLE temp.again AS SELECT m.key FROM part.mark AS m JOIN main.conversation AS c ON c.key = m.key \
          WHERE m.is_whole")?;
     let spared = spare_some(db, spare)?;
-    log::permit(db, "backup")?;
+    guards::permit(db, "backup")?;
     remove_rows(db)?;
     insert_rows(db)?;
-    log::forbid(db)?;
+    guards::forbid(db)?;
     check(db)?;
     Ok(spared)
 }

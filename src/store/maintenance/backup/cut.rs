@@ -15,7 +15,7 @@ use crate::store::options::Actor;
 use crate::store::read::subscription;
 use crate::store::table::admin::{self, ActKind, NewAct};
 use crate::store::table::catalogue::{self, Entry};
-use crate::store::table::{archive, base_state, change, log, origin};
+use crate::store::table::{archive, base_state, change, guards, log, origin};
 
 const AFTER: &str = "SELECT min(position) - 1 FROM event WHERE recorded_at > ?1";
 const LENGTHS: &str = "SELECT c.key, c.id, (SELECT count(*) FROM event AS e WHERE e.conversation = c.key \
@@ -93,12 +93,12 @@ fn cut_conversation(
 
 /// Cuts one conversation that is not deleted. Returns the number of events removed.
 fn shorten(db: &Connection, key: i64, entry: &Entry, length: u64, until: Option<Timestamp>) -> Result<u64> {
-    log::permit(db, "restore")?;
+    guards::permit(db, "restore")?;
     origin::cut(db, key, length)?;
     archive::cut(db, key, length)?;
     let cut = log::cut(db, key, length)?;
     let changed = base_state::history::cut(db, key, length, until)?;
-    log::forbid(db)?;
+    guards::forbid(db)?;
     if cut > 0 || changed {
         let Replayed { entry: replayed, moved, imported } = replay(db, entry)?;
         let status = base_state::explicit_status(db, key)?;

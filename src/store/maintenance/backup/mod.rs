@@ -67,7 +67,22 @@ impl Backup<'_> {
         report.ok_or_else(|| Error::Corrupt { what: "the backup was not written".into() })
     }
 
+    /// Copies the file to a new one at `to`, also if it is not sound: to keep what is about to be replaced.
+    #[cfg(feature = "postgres")]
+    pub(in crate::store) fn as_it_is(self, to: &Path) -> Result<()> {
+        write_beside(to, |partial| self.write_to(partial))
+    }
+
     fn copy_to(&self, partial: &Path) -> Result<BackupReport> {
+        self.write_to(partial)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let copy = Connection::open_with_flags(partial, flags).doing("checking the backup")?;
+        let report = check(&copy, partial);
+        copy.close().map_err(|(_, error)| error).doing("checking the backup")?;
+        report
+    }
+
+    fn write_to(&self, partial: &Path) -> Result<()> {
         // The copy has its own connection, because it takes long and the pool's and the writer's must stay free.
         let to = partial.to_str().unwrap_or_default();
         match &self.store.0.place {
@@ -82,11 +97,7 @@ impl Backup<'_> {
                 source.execute("VACUUM source INTO ?1", [to]).doing("backing up")?;
             }
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let copy = Connection::open_with_flags(partial, flags).doing("checking the backup")?;
-        let report = check(&copy, partial);
-        copy.close().map_err(|(_, error)| error).doing("checking the backup")?;
-        report
+        Ok(())
     }
 }
 

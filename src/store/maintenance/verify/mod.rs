@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::store::derived::projection;
 use crate::store::engine::{WhileDoing as _, is_damage, translate};
-use crate::store::table::{catalogue, change, log};
+use crate::store::table::{catalogue, change, guards, log};
 use crate::store::{Audit, Store};
 use changes::described;
 
@@ -297,7 +297,7 @@ impl Store {
     /// Checks the file as a whole. Each check runs, whatever the one before it could not read.
     fn verify_file(&self, seen: &mut Verification) -> Result<()> {
         for (what, check) in [
-            ("what guards the log", log::changed_guards as fn(&Connection) -> Result<Vec<String>>),
+            ("what guards the log", guards::changed as fn(&Connection) -> Result<Vec<String>>),
             ("the index of the log", unknown_conversations),
             ("the row of the file", lost_row),
             ("how far the projections have read", ahead_of_the_log),

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::store::Maintenance;
 use crate::store::derived::projection::hosted;
 use crate::store::derived::schema::{Difference, ObjectKind, Role, State, differences};
-use crate::store::table::log;
+use crate::store::table::guards;
 
 impl Maintenance<'_> {
     /// Returns in words which of the log's guards are missing, altered or switched off. Empty if all are intact.
@@ -15,7 +15,7 @@ impl Maintenance<'_> {
     /// Any read error.
     pub fn changed_guards(&self) -> Result<Vec<String>> {
         self.store.snapshot(|db| {
-            let mut changed = log::changed_guards(db)?;
+            let mut changed = guards::changed(db)?;
             let tables = differences(db)?.into_iter().filter(|difference| {
                 difference.state != State::Strange
                     && difference.object.kind == ObjectKind::Table
@@ -48,7 +48,7 @@ pub(super) fn verify(db: &Connection, own: &[&str]) -> Result<(Vec<String>, Vec<
     let hosts = hosted::tables(db)?;
     for Difference { object, state } in differences(db)? {
         let (kind, name) = (object.kind.as_str(), &object.name);
-        let is_reported_elsewhere = object.kind == ObjectKind::Trigger && log::is_guard(name);
+        let is_reported_elsewhere = object.kind == ObjectKind::Trigger && guards::is_guard(name);
         let what = match state {
             State::Strange if object.kind == ObjectKind::Trigger => {
                 findings.push(format!(

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::engine::WhileDoing as _;
 use crate::store::table::change::{self, Subject};
-use crate::store::table::log;
+use crate::store::table::{guards, log};
 
 const PAGE: &str = "SELECT position, sequence, payload FROM event \
      WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT 256";
@@ -81,7 +81,7 @@ pub(super) fn pack(
     })?;
     let fresh = keys(db, FRESH, [conversation])?;
     let mut compressor = compressor(db, own)?;
-    log::permit(db, "archive")?;
+    guards::permit(db, "archive")?;
     for position in fresh {
         let payload: String = db
             .prepare_cached(PAYLOAD)
@@ -94,7 +94,7 @@ pub(super) fn pack(
         packed.payload_bytes += payload.len() as u64;
         packed.stored_bytes += content.len() as u64;
     }
-    log::forbid(db)?;
+    guards::forbid(db)?;
     Ok(packed)
 }
 
@@ -112,13 +112,13 @@ fn restore(db: &Connection, conversation: i64) -> Result<()> {
         return Ok(());
     }
     let mut payloads = Payloads::new(db);
-    log::permit(db, "unarchive")?;
+    guards::permit(db, "unarchive")?;
     for position in positions(db, conversation)? {
         if let Some(payload) = payloads.fetch(position)? {
             log::put(db, position, &payload)?;
         }
     }
-    log::forbid(db)?;
+    guards::forbid(db)?;
     run(db, TAKE, [conversation])?;
     change::replaced(db, conversation, &[Subject::Archive], || run(db, END, [conversation]))
 }

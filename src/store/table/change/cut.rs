@@ -10,7 +10,7 @@ use super::{Change, Items, Subject, differences, items, rows, write, write_diffe
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::store::engine::WhileDoing as _;
-use crate::store::table::log;
+use crate::store::table::guards;
 
 const CUT: &str = "DELETE FROM change WHERE conversation = ?1 AND number > ?2";
 
@@ -42,9 +42,9 @@ pub(in crate::store) fn taken_back<T>(
     })?;
     match steps.last {
         Some(last) if recorded == before => {
-            log::permit(db, "restore")?;
+            guards::permit(db, "restore")?;
             db.execute(CUT, params![key, last]).doing("cutting a chain of changes")?;
-            log::forbid(db)?;
+            guards::forbid(db)?;
         }
         None if recorded == before => {
             for ((subject, name), digest) in differences(&before, &after) {

@@ -317,8 +317,8 @@ pub(super) fn hash_at(db: &Connection, key: i64, number: u64) -> Result<Option<D
     Ok(hash.map(Digest))
 }
 
-/// Deletes a conversation's chain. The caller must have called [`permit`](super::log::permit), and calls
-/// [`forbid`](super::log::forbid) afterwards.
+/// Deletes a conversation's chain. The caller must have called [`permit`](super::guards::permit), and calls
+/// [`forbid`](super::guards::forbid) afterwards.
 pub(in crate::store) fn delete(db: &Connection, key: i64) -> Result<()> {
     db.prepare_cached(DELETE).and_then(|mut statement| statement.execute([key])).doing(WRITING)?;
     Ok(())

@@ -6,9 +6,9 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::super::known::Known;
-#[cfg(feature = "postgres")]
-use super::super::order::Applied;
 use super::super::order::{self, Ordered};
+#[cfg(feature = "postgres")]
+use super::super::order::{Applied, Turn};
 use super::super::queue::lock;
 use super::{Writer, carry_guards};
 use crate::error::Result;
@@ -17,7 +17,9 @@ use crate::store::engine::transaction::Write;
 #[cfg(feature = "postgres")]
 use crate::store::file::database;
 use crate::store::file::presence::Presence;
-use crate::store::table::log;
+#[cfg(feature = "postgres")]
+use crate::store::replica::{Rebuilt, ReplicaProgress};
+use crate::store::table::guards;
 
 impl Writer {
     /// Begins a transaction that may change the truth.
@@ -31,7 +33,8 @@ impl Writer {
     ) -> Result<Ordered<'a>> {
         #[cfg(feature = "postgres")]
         if let Some(order) = &self.order {
-            let ordered = Ordered::in_turn(db, order.as_ref(), patience)?;
+            let begun = Ordered::in_turn(db, order.as_ref(), patience);
+            let ordered = begun.inspect_err(|error| order.standing().failed(error))?;
             self.has_wiped.fetch_or(ordered.news() == Applied::Wiped, Ordering::Relaxed);
             return Ok(ordered);
         }
@@ -43,7 +46,7 @@ impl Writer {
     }
 
     /// Returns the log that the store shares with others. `None` if it is on its own.
-    #[cfg(all(feature = "agent", feature = "postgres"))]
+    #[cfg(feature = "postgres")]
     pub(in crate::store) fn order(&self) -> Option<&std::sync::Arc<dyn super::super::order::Sequencer>> {
         self.order.as_ref()
     }
@@ -56,7 +59,62 @@ impl Writer {
 
     /// Applies what others have written to the shared log since. Returns whether there was anything.
     #[cfg(feature = "postgres")]
-    pub(in crate::store) fn follow(&self) -> Result<bool> {
+    pub(in crate::store) fn follow(&self, progress: &mut dyn FnMut(ReplicaProgress)) -> Result<bool> {
+        let Some(order) = &self.order else { return Ok(false) };
+        let work = |write: &Write<'_>| {
+            let mut turn = order.turn(false)?;
+            let (news, seen) = order::catch_up(write, order.as_ref(), turn.as_mut(), progress)?;
+            Ok((news, seen.entry))
+        };
+        self.apply(work, || Ok(()))
+    }
+
+    /// Begins a turn that only looks, and brings the file to what it sees. `then` is called before another thread of this
+    /// process can bring the file further.
+    #[cfg(feature = "postgres")]
+    pub(in crate::store) fn look(
+        &self,
+        then: impl FnOnce() -> Result<()>,
+    ) -> Result<Option<Box<dyn Turn + '_>>> {
+        let Some(order) = &self.order else { return Ok(None) };
+        let mut looking = None;
+        self.apply(
+            |write| {
+                let turn = looking.insert(order.look()?);
+                let (news, seen) = order::catch_up(write, order.as_ref(), turn.as_mut(), &mut |_| ())?;
+                Ok((news, seen.entry))
+            },
+            then,
+        )?;
+        Ok(looking)
+    }
+
+    /// Empties the file and applies the whole log. `keep` is called when that is complete and not committed yet, so that it
+    /// finds the file as it was. After an error the file is as it was, too.
+    #[cfg(feature = "postgres")]
+    pub(in crate::store) fn make_anew(
+        &self,
+        progress: &mut dyn FnMut(ReplicaProgress),
+        keep: impl FnOnce() -> Result<Rebuilt>,
+    ) -> Result<bool> {
+        let Some(order) = &self.order else { return Ok(false) };
+        let work = |write: &Write<'_>| {
+            let mut turn = order.turn(false)?;
+            let seen = order::make_anew(write, order.as_ref(), turn.as_mut(), progress)?;
+            order.standing().was_rebuilt(keep()?);
+            Ok((Applied::Wiped, seen.entry))
+        };
+        self.apply(work, || Ok(()))
+    }
+
+    /// Runs `work`, which applies what the log has and returns the entry that the file has then, commits it and runs `then`.
+    /// Returns whether there was anything.
+    #[cfg(feature = "postgres")]
+    fn apply(
+        &self,
+        work: impl FnOnce(&Write<'_>) -> Result<(Applied, u64)>,
+        then: impl FnOnce() -> Result<()>,
+    ) -> Result<bool> {
         let Some(order) = &self.order else { return Ok(false) };
         self.refuse_reentry()?;
         let mut connection = lock(&self.connection);
@@ -64,10 +122,15 @@ impl Writer {
             carry_guards(db)?;
             database::set_overwriting(db, "ON")?;
             let write = Write::begin(db, self.options.busy_timeout)?;
-            let news = order::catch_up(&write, order.as_ref(), order.turn(false)?.as_mut())?;
-            if news != Applied::Nothing {
+            let (news, entry) = work(&write)?;
+            if news == Applied::Nothing {
+                drop(write);
+            } else {
                 write.commit()?;
             }
+            guards::keep(db)?;
+            order.standing().has(entry);
+            then()?;
             self.has_wiped.fetch_or(news == Applied::Wiped, Ordering::Relaxed);
             Ok(news != Applied::Nothing)
         });
@@ -75,8 +138,10 @@ impl Writer {
             connection.known = Known::default();
         }
         drop(connection);
-        if matches!(done, Ok(true)) {
-            self.signal.notify();
+        match &done {
+            Ok(true) => self.signal.notify(),
+            Ok(false) => {}
+            Err(error) => order.standing().failed(error),
         }
         done
     }
@@ -123,7 +188,7 @@ impl Writer {
         connection.known = Known::default();
         self.with(&mut connection, Presence::check, |db| {
             let done = work(db);
-            let kept = log::keep_guards(db);
+            let kept = guards::keep(db);
             done.and_then(|value| kept.map(|()| value))
         })
     }

@@ -1,0 +1,169 @@
+//! Where a replica stands: how far it has come, how far its log is, and what keeps the two apart.
+
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::error::{Error, SharedError};
+
+/// How far a replica has come on its way to the end of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ReplicaProgress {
+    /// The end of the log: the entry that the file will have.
+    pub entry: u64,
+    /// The rows that are in the file.
+    pub rows: u64,
+    /// All rows that it lacked. 0 if there were few.
+    pub rows_total: u64,
+}
+
+/// How a replica was made anew because it differed from its log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rebuilt {
+    /// What differed.
+    pub why: String,
+    /// A copy of the file as it was.
+    pub copy: PathBuf,
+}
+
+/// Where a replica stands, as its process knows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReplicaStatus {
+    /// The id of the log.
+    pub log_id: String,
+    /// The last entry that the file has.
+    pub entry: u64,
+    /// The last entry of the log that this process knows of. It may be behind the log by some milliseconds.
+    pub log_entry: u64,
+    /// Why the last attempt to follow the log failed. `None` if it succeeded.
+    pub trouble: Option<String>,
+    /// Whether the trouble stays until somebody acts: the file differs from the log, or is ahead of it. It should not be
+    /// read then.
+    pub is_stopped: bool,
+    /// How the file was made anew, since it was opened.
+    pub rebuilt: Option<Rebuilt>,
+}
+
+/// That of one store, which its threads share.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    now: Mutex<Now>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Now {
+    status: ReplicaStatus,
+    /// Whether the trouble is a difference, and no attempt to make the file anew was made since.
+    can_rebuild: bool,
+}
+
+impl Standing {
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the file has this entry, which is the log's last.
+    pub(in crate::store) fn has(&self, entry: u64) {
+        let mut now = self.now();
+        let rebuilt = now.status.rebuilt.take();
+        now.status = ReplicaStatus { entry, log_entry: entry, rebuilt, ..ReplicaStatus::default() };
+        now.can_rebuild = false;
+        self.changed.notify_all();
+    }
+
+    /// Notes that the log has this entry.
+    pub(crate) fn knows_of(&self, entry: u64) {
+        let mut now = self.now();
+        now.status.log_entry = now.status.log_entry.max(entry);
+    }
+
+    /// Notes why the file could not follow the log.
+    pub(crate) fn failed(&self, error: &Error) {
+        let differs = matches!(error, Error::Shared(SharedError::Differs { .. }) | Error::Corrupt { .. });
+        let is_ahead = matches!(error, Error::Shared(SharedError::Ahead { .. }));
+        let mut now = self.now();
+        if now.status.is_stopped && !differs && !is_ahead {
+            return;
+        }
+        let is_new = now.status.trouble.as_ref() != Some(&error.to_string());
+        now.status.trouble = Some(error.to_string());
+        now.status.is_stopped = differs || is_ahead;
+        now.can_rebuild |= differs && is_new;
+        self.changed.notify_all();
+    }
+
+    /// Returns whether the file differs and was not made anew yet. It says so once.
+    pub(crate) fn take_difference(&self) -> Option<String> {
+        let mut now = self.now();
+        let can_rebuild = std::mem::take(&mut now.can_rebuild);
+        if can_rebuild { now.status.trouble.clone() } else { None }
+    }
+
+    /// Notes that the file was made anew.
+    pub(in crate::store) fn was_rebuilt(&self, rebuilt: Rebuilt) {
+        self.now().status.rebuilt = Some(rebuilt);
+    }
+
+    /// Returns where the replica of the log `log_id` stands.
+    pub(in crate::store) fn status(&self, log_id: &str) -> ReplicaStatus {
+        ReplicaStatus { log_id: log_id.to_owned(), ..self.now().status.clone() }
+    }
+
+    /// Waits until the file has `entry`, or until `deadline`, or until it is stopped. Returns the entry that it has then.
+    pub(in crate::store) fn wait(&self, entry: u64, deadline: Instant) -> u64 {
+        let mut now = self.now();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if now.status.entry >= entry || now.status.is_stopped || left.is_zero() {
+                return now.status.entry;
+            }
+            now = self.changed.wait_timeout(now, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_stays_until_the_file_has_the_log_again() {
+        let standing = Standing::default();
+        standing.has(3);
+        standing.knows_of(5);
+        let lost = || SharedError::Unreachable { doing: "asking", source: "no answer".into() }.into();
+        standing.failed(&lost());
+        let status = standing.status("log");
+        assert_eq!((status.entry, status.log_entry, status.is_stopped), (3, 5, false));
+        assert!(status.trouble.is_some_and(|text| text.contains("no answer")));
+        assert_eq!(standing.take_difference(), None);
+        standing.failed(&SharedError::Differs { what: "a hash".into() }.into());
+        // What is not known any more does not hide what is.
+        standing.failed(&lost());
+        assert!(standing.status("log").is_stopped);
+        assert!(standing.take_difference().is_some_and(|text| text.contains("a hash")));
+        standing.failed(&SharedError::Differs { what: "a hash".into() }.into());
+        assert_eq!(standing.take_difference(), None, "it is tried once");
+        standing.has(6);
+        let status = standing.status("log");
+        assert_eq!((status.entry, status.log_entry, status.trouble), (6, 6, None));
+    }
+
+    #[test]
+    fn waiting_ends_with_the_entry_or_the_deadline() {
+        let standing = Standing::default();
+        standing.has(1);
+        assert_eq!(standing.wait(1, Instant::now()), 1);
+        assert_eq!(standing.wait(2, Instant::now()), 1);
+        std::thread::scope(|scope| {
+            let waiting =
+                scope.spawn(|| standing.wait(2, Instant::now() + std::time::Duration::from_secs(60)));
+            standing.has(2);
+            assert_eq!(waiting.join().unwrap(), 2);
+        });
+    }
+}

@@ -116,6 +116,11 @@ pub(super) struct Arguments {
     /// Listen on other addresses than this machine's without a key: everyone who reaches the server may run commands
     #[arg(long)]
     pub without_key: bool,
+    /// With a shared log: the address under which its other servers reach this one, like http://10.0.0.7:8000. They pass
+    /// on what they are asked about conversations that are open here [default: where it listens, if that is an address]
+    #[cfg(feature = "postgres")]
+    #[arg(long, value_name = "URL", env = "ANNALS_ADVERTISE")]
+    pub advertise: Option<String>,
     /// With a shared log: what requests see [default: file]
     #[cfg(feature = "postgres")]
     #[arg(long, value_enum, env = "ANNALS_CONSISTENCY")]
@@ -153,6 +158,8 @@ impl Arguments {
             import_folders: !self.read_only && (self.import_folders || table.import_folders),
             read_only: self.read_only,
             without_key: self.without_key || table.without_key,
+            #[cfg(feature = "postgres")]
+            advertise: self.advertise.clone(),
             #[cfg(feature = "postgres")]
             consistency: self.consistency,
             backup: self.backup.completed(&table.backup),
@@ -206,6 +213,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         person_dir: home().filter(|_| extras != Extras::None),
         public_extensions_dir: variable("EXTENSIONS_PATH").map(PathBuf::from),
         ambient_plugins: extras.ambient_plugins(),
+        #[cfg(feature = "postgres")]
+        advertise: shared::advertised(command.advertise)?,
         #[cfg(feature = "postgres")]
         consistency: command.consistency.map_or_else(Default::default, Into::into),
         ..configured(place.path, &given, session_keys)?
@@ -337,6 +346,8 @@ pub(super) fn listen(
         // Signals are handled before a client can learn the address.
         let mut end = EndSignals::caught().map_err(failed)?;
         on_listening(&store, &url)?;
+        #[cfg(feature = "postgres")]
+        let config = shared::advertising(config, &url);
         // This task ends with the runtime.
         let _watching = tokio::spawn(super::watch_log::watch(store.clone()));
         let app = App::new(store, config).map_err(|error| match error {

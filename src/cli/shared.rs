@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 
 use super::print::{self, Output, bytes, count, harmless, plural};
 use super::{DONE, Place, REFUSED, actor};
+#[cfg(feature = "server")]
+use crate::error::{Error, SetupError};
 use crate::error::{Result, SharedError};
 #[cfg(feature = "server")]
-use crate::server::Consistency;
+use crate::server::{Config, Consistency};
 use crate::shared::{SharedLog, SharedStatus};
 use crate::store::{Options, ReplicaProgress, Store};
 
@@ -111,6 +113,34 @@ impl From<Sees> for Consistency {
             Sees::File => Self::File,
             Sees::Log => Self::Log,
         }
+    }
+}
+
+/// Returns the address for other servers, if it can be one.
+#[cfg(feature = "server")]
+pub(super) fn advertised(address: Option<String>) -> Result<Option<String>> {
+    let Some(address) = address.filter(|address| !address.is_empty()) else { return Ok(None) };
+    let host = address.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+    match host.and_then(|host| host.rsplit_once(':')) {
+        Some((host, port)) if !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok() => {
+            Ok(Some(address))
+        }
+        _ => Err(Error::Setup(SetupError::Setting {
+            place: "--advertise".to_owned(),
+            reason: format!("{address:?} is not http://HOST:PORT"),
+        })),
+    }
+}
+
+/// Adds the address at which the server listens, if none is given and others can reach it there.
+#[cfg(feature = "server")]
+pub(super) fn advertising(config: Config, url: &str) -> Config {
+    let address = url.strip_prefix("http://").and_then(|at| at.parse::<std::net::SocketAddr>().ok());
+    match address {
+        Some(at) if config.advertise.is_none() && !at.ip().is_unspecified() => {
+            config.advertise(url.to_owned())
+        }
+        _ => config,
     }
 }
 

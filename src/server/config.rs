@@ -75,6 +75,9 @@ pub struct Config {
     pub public_extensions_dir: Option<PathBuf>,
     /// Which plugins conversations have without a request for them.
     pub ambient_plugins: AmbientPlugins,
+    /// The address under which other servers on the same shared log reach this one, such as `http://10.0.0.7:8000`. With
+    /// it, they pass what they are asked about the conversations that are open here. `None`: each answers alone.
+    pub advertise: Option<String>,
     /// What readers see if the store shares a log with other machines.
     pub consistency: Consistency,
 }
@@ -100,6 +103,7 @@ setters!(Config {
     person_dir?: PathBuf,
     public_extensions_dir?: PathBuf,
     ambient_plugins: AmbientPlugins,
+    advertise?: String,
     consistency: Consistency,
 });
 
@@ -133,6 +137,7 @@ impl Default for Config {
             person_dir: None,
             public_extensions_dir: None,
             ambient_plugins: AmbientPlugins::None,
+            advertise: None,
             consistency: Consistency::File,
         }
     }

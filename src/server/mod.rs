@@ -169,6 +169,8 @@ pub async fn serve(
     let _ended = (ender.await, keeper.await, backups.await, heads.await);
     #[cfg(feature = "postgres")]
     let _ended = watching.await;
+    #[cfg(feature = "postgres")]
+    app.desk().leave().await;
     all_closed.cancel();
     if let Some(undelivered) = telemetry.await {
         app.record_undelivered(undelivered);

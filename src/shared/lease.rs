@@ -13,6 +13,7 @@ use postgres::Client;
 
 use super::address::Address;
 use super::columns::shown;
+use super::home;
 use super::line::{Session, connect, failed, unreachable};
 use super::turn::Log;
 use crate::error::{Result, SharedError};
@@ -220,6 +221,10 @@ fn renew(client: &mut Option<Client>, address: &Address, log: &Log) -> Result<()
     if !held.is_empty() {
         let (conversations, generations): (Vec<String>, Vec<i64>) = held.into_iter().unzip();
         client.execute(RENEW, &[&node, &conversations, &generations]).map_err(failed("renewing leases"))?;
+    }
+    let names = log.homes().names();
+    if !names.is_empty() {
+        client.execute(home::RENEW, &[&node, &names]).map_err(failed("renewing homes"))?;
     }
     let rows = client.query(OTHERS, &[&node]).map_err(failed("reading leases"))?;
     *log.leases().elsewhere() = rows.iter().map(|row| row.get(0)).collect();

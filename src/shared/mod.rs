@@ -15,6 +15,9 @@ mod columns;
 mod enter;
 mod entry;
 mod follow;
+// Only servers have homes.
+#[cfg_attr(not(feature = "server"), allow(dead_code))]
+mod home;
 // Only agents take leases.
 #[cfg_attr(not(feature = "agent"), allow(dead_code))]
 mod lease;

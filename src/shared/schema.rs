@@ -31,7 +31,7 @@ const OTHERS: &str = "SELECT count(*) FROM pg_class WHERE relnamespace = current
      AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT relname = ANY ($1)";
 
 /// The tables of a log, and the view on them.
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
     "log",
     "log_end",
     "entry",
@@ -39,12 +39,13 @@ const OWN: [&str; 9] = [
     "event",
     "other_row",
     "lease",
+    "home",
     "events",
     "refinery_schema_history",
 ];
 
 const DROP: &str = "DROP VIEW events; \
-     DROP TABLE lease, other_row, event, conversation, entry, log_end, log, refinery_schema_history";
+     DROP TABLE home, lease, other_row, event, conversation, entry, log_end, log, refinery_schema_history";
 
 /// What a shared log holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

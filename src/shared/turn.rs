@@ -10,6 +10,7 @@ use super::address::Address;
 use super::columns::{self, Written};
 use super::enter::enter;
 use super::entry;
+use super::home::{self, Homes};
 use super::lease::{self, Leases};
 use super::line::{Line, Session, failed};
 use super::news::{Entry, Few, PAGE_BYTES};
@@ -54,6 +55,7 @@ pub(super) struct Log {
     node: String,
     patience: Duration,
     leases: Leases,
+    homes: Homes,
     standing: Standing,
     address: Address,
 }
@@ -80,6 +82,7 @@ impl Log {
             node,
             patience,
             leases: Leases::default(),
+            homes: Homes::default(),
             standing: Standing::default(),
             address: address.clone(),
         })
@@ -93,6 +96,11 @@ impl Log {
     /// The leases that this store knows of.
     pub(super) fn leases(&self) -> &Leases {
         &self.leases
+    }
+
+    /// The homes that this store has.
+    pub(super) fn homes(&self) -> &Homes {
+        &self.homes
     }
 
     /// The name of this store among those that share the log.
@@ -112,6 +120,14 @@ impl Sequencer for Log {
 
     fn is_leased_elsewhere(&self, conversation: &str) -> bool {
         self.leases.is_elsewhere(conversation)
+    }
+
+    fn settle(self: Arc<Self>, name: &str, address: &str) -> Result<Option<Box<dyn Send + Sync>>> {
+        home::settle(self, name, address)
+    }
+
+    fn home(&self, name: &str) -> Result<Option<String>> {
+        home::find(self, name)
     }
 
     fn standing(&self) -> &Standing {

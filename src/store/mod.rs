@@ -107,6 +107,8 @@ pub use read::usage::ReplyUsage;
 pub(crate) use replica::{Effects, Head, Row, Standing};
 #[cfg(feature = "postgres")]
 pub use replica::{Rebuilt, ReplicaCheck, ReplicaProgress, ReplicaStatus};
+#[cfg(all(feature = "server", feature = "postgres"))]
+pub(crate) use replicated::Home;
 #[cfg(feature = "postgres")]
 pub use replicated::Replica;
 #[cfg(feature = "postgres")]

@@ -49,6 +49,10 @@ impl std::fmt::Debug for Lease {
     }
 }
 
+/// The right to be asked by other servers about a conversation. Dropping it gives it up.
+#[cfg(feature = "server")]
+pub(crate) struct Home(#[allow(dead_code, reason = "it is only dropped")] Box<dyn Send + Sync>);
+
 /// A handle that does not keep a store open.
 pub(crate) struct WeakStore(Weak<Inner>);
 
@@ -223,6 +227,18 @@ impl Replica<'_> {
             Ok(Rebuilt { why: why.to_owned(), copy: copy.clone() })
         })?;
         Ok(copy)
+    }
+
+    /// Makes the server at `address` the home of a conversation. `None` if another one is.
+    #[cfg(feature = "server")]
+    pub(crate) fn settle(&self, name: &str, address: &str) -> Result<Option<Home>> {
+        Ok(Arc::clone(self.order).settle(name, address)?.map(Home))
+    }
+
+    /// Returns the address of the other server that is the home of a conversation.
+    #[cfg(feature = "server")]
+    pub(crate) fn home(&self, name: &str) -> Result<Option<String>> {
+        self.order.home(name)
     }
 
     /// Applies what others have written since. Returns whether there was anything.

@@ -13,6 +13,8 @@ pub(super) mod certificates;
 pub(super) mod cors;
 pub(super) mod exposure;
 pub(super) mod failure;
+#[cfg(feature = "postgres")]
+pub(super) mod forward;
 pub(super) mod gate;
 pub(super) mod json;
 pub(super) mod listen;

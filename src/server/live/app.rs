@@ -10,6 +10,8 @@ use tokio::task::block_in_place;
 use tokio_util::sync::CancellationToken;
 
 use super::bash::Histories;
+#[cfg(feature = "postgres")]
+use super::homes;
 use super::hub::Hub;
 use super::info::{Runtime, Skills, Stored};
 use super::left_out::LeftOut;
@@ -49,6 +51,8 @@ pub struct App {
     /// What requests ask the shared log together.
     #[cfg(feature = "postgres")]
     asking: replica::Asking,
+    #[cfg(feature = "postgres")]
+    desk: homes::Desk,
     started: Instant,
     last_activity: Mutex<Instant>,
     /// The commands that clients ran outside of conversations.
@@ -90,6 +94,8 @@ impl App {
             ending: CancellationToken::new(),
             #[cfg(feature = "postgres")]
             asking: replica::Asking::default(),
+            #[cfg(feature = "postgres")]
+            desk: homes::Desk::default(),
             sockets: Arc::new(Semaphore::new(SOCKETS_MAX)),
             undelivered: OnceLock::new(),
             hub,
@@ -267,6 +273,12 @@ impl App {
     /// Returns the configuration, for code that keeps it.
     pub(in crate::server) fn shared_config(&self) -> Arc<Config> {
         Arc::clone(&self.config)
+    }
+
+    /// Returns the home of commands that belong to no conversation.
+    #[cfg(feature = "postgres")]
+    pub(in crate::server) fn desk(&self) -> &homes::Desk {
+        &self.desk
     }
 
     /// Returns what requests ask the shared log together.

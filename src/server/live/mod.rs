@@ -11,6 +11,8 @@ pub(super) mod backups;
 pub(super) mod bash;
 pub(super) mod delivery;
 pub(super) mod heads;
+#[cfg(feature = "postgres")]
+pub(super) mod homes;
 pub(super) mod hub;
 pub(super) mod info;
 pub(super) mod keep;

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::sync::Mutex;
 
 use super::metrics::{Kind, Text};
-use super::{App, notice};
+use super::{App, homes, notice};
 use crate::server::config::Consistency;
 use crate::server::http::failure::Failure;
 use crate::store::{Replica, ReplicaStatus};
@@ -56,6 +56,10 @@ pub(in crate::server) async fn answer(State(app): State<Arc<App>>, request: Requ
     if let Err(failure) = prepare(&app, &replica, request.headers()).await {
         return failure.into_response();
     }
+    let request = match homes::route(&app, request).await {
+        Err(request) => request,
+        Ok(answered) => return answered.unwrap_or_else(axum::response::IntoResponse::into_response),
+    };
     let before = replica.status().entry;
     let is_read = request.method().is_safe();
     let mut response = next.run(request).await;

@@ -20,6 +20,8 @@ use crate::conversation::{Conversation, Goal, RunOptions, UserMessage};
 use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::server::http::failure::Failure;
 use crate::state::ExecutionStatus;
+#[cfg(feature = "postgres")]
+use crate::store::Home;
 
 /// How long the answer to the request for a run may take to arrive. The state at the run's end is not sent earlier. The
 /// reference's client waits for that state after the answer. If the state came before the answer, it waits 30 s more.
@@ -38,6 +40,9 @@ pub(in crate::server) struct Session {
     used: Mutex<Instant>,
     /// Notified when a run has ended.
     run_ended: Notify,
+    /// The right to be asked by other servers. It ends with the session.
+    #[cfg(feature = "postgres")]
+    _home: Option<Home>,
 }
 
 /// Whether a run is active, and whether another run follows it.
@@ -82,7 +87,15 @@ impl Session {
             wants_title: AtomicBool::new(lacks_title && !has_message),
             used: Mutex::new(Instant::now()),
             run_ended: Notify::new(),
+            #[cfg(feature = "postgres")]
+            _home: None,
         }
+    }
+
+    /// Adds the right to be asked by other servers about the conversation.
+    #[cfg(feature = "postgres")]
+    pub fn at(self, home: Option<Home>) -> Self {
+        Self { _home: home, ..self }
     }
 
     /// Records that the session was used just now.

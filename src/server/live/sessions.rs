@@ -11,6 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use super::App;
+#[cfg(feature = "postgres")]
+use super::homes;
 use super::info::Stored;
 use super::meta::Meta;
 use super::opening::Opening;
@@ -88,11 +90,17 @@ impl Sessions {
         id: &ConversationId,
         place: &mut Option<Arc<Session>>,
     ) -> Result<Arc<Session>, Failure> {
+        // The other servers ask this one from now on.
+        #[cfg(feature = "postgres")]
+        let home = homes::settle(app, id).await?;
         let known = id.clone();
         let stored = app.ask(move |store| Stored::read(store, &known)).await?;
         let conversation =
             self.opening.open(app, id, Plan::resumed(&stored).opened(self.opening.cipher.as_ref())).await?;
-        let session = Arc::new(Session::new(conversation, &stored));
+        let session = Session::new(conversation, &stored);
+        #[cfg(feature = "postgres")]
+        let session = session.at(home);
+        let session = Arc::new(session);
         *place = Some(Arc::clone(&session));
         Ok(session)
     }
@@ -113,6 +121,8 @@ impl Sessions {
         if is_known.await? {
             return Ok(None);
         }
+        #[cfg(feature = "postgres")]
+        let home = homes::settle(app, id).await?;
         let opened = self.opening.open(app, id, plan).await;
         let known = id.clone();
         let made = match opened {
@@ -126,6 +136,9 @@ impl Sessions {
             Err(failure) => Err(failure),
         };
         let session = match made {
+            #[cfg(feature = "postgres")]
+            Ok(session) => Arc::new(session.at(home)),
+            #[cfg(not(feature = "postgres"))]
             Ok(session) => Arc::new(session),
             Err(failure) => {
                 // The incomplete conversation is deleted. The client gets the first error.

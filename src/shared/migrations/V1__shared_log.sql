@@ -85,3 +85,11 @@ CREATE TABLE lease (
     generation     bigint      NOT NULL,               -- an entry of an older generation is refused
     until          timestamptz NOT NULL
 ) WITH (fillfactor = 50);
+
+-- Where a conversation is open: other servers pass there what they are asked about it. It decides nothing.
+CREATE TABLE home (
+    name           text        PRIMARY KEY,            -- a conversation's id; U+0000 is written as U+2400
+    node           text        NOT NULL,               -- the file of the server, on its machine
+    address        text        NOT NULL,               -- of the server, for other servers
+    until          timestamptz NOT NULL
+) WITH (fillfactor = 50);

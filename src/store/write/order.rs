@@ -33,6 +33,14 @@ pub(crate) trait Sequencer: Send + Sync {
     /// Returns whether another machine had the right to run a conversation a moment ago. Never waits.
     fn is_leased_elsewhere(&self, conversation: &str) -> bool;
 
+    /// Makes the server at `address` the home of `name`, until the returned value is dropped. `None` if another one is.
+    #[cfg_attr(not(feature = "server"), allow(dead_code))]
+    fn settle(self: Arc<Self>, name: &str, address: &str) -> Result<Option<Box<dyn Send + Sync>>>;
+
+    /// Returns the address of the other server that is the home of `name`.
+    #[cfg_attr(not(feature = "server"), allow(dead_code))]
+    fn home(&self, name: &str) -> Result<Option<String>>;
+
     /// Where the file stands, as its process knows it.
     fn standing(&self) -> &Standing;
 

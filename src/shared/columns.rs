@@ -75,6 +75,14 @@ impl Written {
     }
 }
 
+impl Written {
+    /// Returns how many bytes its content has.
+    pub(super) fn bytes(&self) -> usize {
+        let payloads: usize = self.events.payloads.iter().map(String::len).sum();
+        payloads + self.others.contents.iter().flatten().map(Vec::len).sum::<usize>()
+    }
+}
+
 impl Others {
     fn add(
         &mut self,

@@ -4,7 +4,8 @@
 //! hand their work to this thread and wait for it. A connection that was lost is made again by the next piece of work.
 
 use std::collections::HashMap;
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
 use postgres::{Client, NoTls, Statement};
 
@@ -21,10 +22,26 @@ const PLANS: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqsca
 
 type Job = Box<dyn FnOnce(&mut Session) + Send>;
 
-/// The way to the thread.
+/// How much longer a caller waits for an answer than the server waits for the order: a server that was stopped never answers.
+const ANSWER: u32 = 4;
+const ANSWER_MIN: Duration = Duration::from_secs(2);
+
+/// What a slow way to the server carries, in bytes a second: 1 MiB.
+const BYTES_A_SECOND: usize = 1 << 20;
+
+/// How long a caller waits for a page of a log, which the server may have to look for.
+const PAGE: Duration = Duration::from_secs(600);
+
+/// The way to the thread. If the server does not answer for too long, another thread with another connection takes its place.
 pub(super) struct Line {
-    jobs: mpsc::Sender<Job>,
+    jobs: Mutex<mpsc::Sender<Job>>,
+    address: Address,
+    /// How long a statement waits for the order.
+    patience: Duration,
 }
+
+/// There was no answer in time. What was asked for may still happen, until the server has ended the transaction.
+pub(super) struct Silent;
 
 /// The connection, on its thread.
 pub(super) struct Session {
@@ -40,37 +57,95 @@ impl Line {
     ///
     /// # Errors
     /// [`SharedError::Unreachable`] if the system gives no further thread.
-    pub(super) fn start(address: &Address, patience: std::time::Duration) -> Result<Self> {
-        let (jobs, work) = mpsc::channel::<Job>();
-        let mut session = Session {
-            address: address.clone(),
-            patience_ms: patience.as_millis(),
-            client: None,
-            statements: HashMap::new(),
-        };
-        std::thread::Builder::new()
-            .name("annals-shared".into())
-            .spawn(move || work.into_iter().for_each(|job| job(&mut session)))
-            .map_err(|source| unreachable("starting a thread", source))?;
-        Ok(Self { jobs })
+    pub(super) fn start(address: &Address, patience: Duration) -> Result<Self> {
+        let jobs = Mutex::new(thread(address, patience)?);
+        Ok(Self { jobs, address: address.clone(), patience })
     }
 
     /// Does a piece of work and waits for its result.
+    ///
+    /// # Errors
+    /// [`SharedError::Unreachable`] if there is no answer in time. An open transaction is lost then.
     pub(super) fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.ask(0, work).unwrap_or_else(|Silent| Err(no_answer()))
+    }
+
+    /// Does the same for work that reads much.
+    pub(super) fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.ask_within(PAGE, work).unwrap_or_else(|Silent| Err(no_answer()))
+    }
+
+    /// Sends `bytes` with a piece of work, and waits for its result for some time.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<Result<T>, Silent> {
+        let way = Duration::from_secs((bytes / BYTES_A_SECOND) as u64);
+        self.ask_within((self.patience * ANSWER).max(ANSWER_MIN) + way, work)
+    }
+
+    fn ask_within<T: Send + 'static>(
+        &self,
+        time: Duration,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<Result<T>, Silent> {
         let (answer, answers) = mpsc::sync_channel(1);
         self.send(move |session| {
-            let _caller_is_gone = answer.send(work(session));
+            // If the caller has gone, nothing of what was begun may stay.
+            if answer.send(work(session)).is_err() {
+                session.hang_up();
+            }
         });
-        answers.recv().map_err(|source| unreachable("waiting for the connection", source))?
+        match answers.recv_timeout(time) {
+            Ok(done) => Ok(done),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Ok(Err(unreachable("waiting for the connection", "its thread has ended")))
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                // The thread that waits ends as soon as it can. Without another one, the next call fails.
+                if let Ok(jobs) = thread(&self.address, self.patience) {
+                    *self.jobs() = jobs;
+                }
+                Err(Silent)
+            }
+        }
     }
 
     /// Does a piece of work after those before it. Its result does not matter.
     pub(super) fn send(&self, work: impl FnOnce(&mut Session) + Send + 'static) {
-        let _thread_is_gone = self.jobs.send(Box::new(work));
+        let _thread_is_gone = self.jobs().send(Box::new(work));
     }
+
+    fn jobs(&self) -> MutexGuard<'_, mpsc::Sender<Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts a thread. It ends when the sender of its jobs is dropped.
+fn thread(address: &Address, patience: Duration) -> Result<mpsc::Sender<Job>> {
+    let (jobs, work) = mpsc::channel::<Job>();
+    let mut session = Session {
+        address: address.clone(),
+        patience_ms: patience.as_millis(),
+        client: None,
+        statements: HashMap::new(),
+    };
+    std::thread::Builder::new()
+        .name("annals-shared".into())
+        .spawn(move || work.into_iter().for_each(|job| job(&mut session)))
+        .map_err(|source| unreachable("starting a thread", source))?;
+    Ok(jobs)
+}
+
+fn no_answer() -> Error {
+    unreachable("waiting for an answer", "the server is silent")
 }
 
 impl Session {

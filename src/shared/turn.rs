@@ -12,7 +12,7 @@ use super::enter::enter;
 use super::entry;
 use super::home::{self, Homes};
 use super::lease::{self, Leases};
-use super::line::{Line, Session, failed};
+use super::line::{Line, Session, Silent, failed};
 use super::news::{Entry, Few, PAGE_BYTES};
 use super::schema;
 use crate::chain::Digest;
@@ -235,7 +235,7 @@ impl<'a> AtLog<'a> {
     fn others(&self, place: Place, which: Which) -> Result<(Vec<Row>, Option<Place>)> {
         let seen = self.seen();
         let (are_removed, are_conversations) = (which == Which::Removed, which == Which::Conversations);
-        self.line.call(move |session| {
+        self.line.read(move |session| {
             let (client, statement) = session.prepared(OTHERS)?;
             let (entry, table, key) = &place;
             let rows = client
@@ -263,7 +263,7 @@ impl Turn for AtLog<'_> {
             Some(self.end.chain)
         } else {
             let entry = self.seen();
-            let few = self.line.call(move |session| Few::read(session, entry))?;
+            let few = self.line.read(move |session| Few::read(session, entry))?;
             let chain = few.chain.as_deref().and_then(Digest::from_bytes);
             self.few = Some(few).filter(|few| few.is_all);
             if seen.entry == 0 { Some(Digest::START) } else { chain }
@@ -279,7 +279,7 @@ impl Turn for AtLog<'_> {
             return Ok(0);
         }
         let seen = self.seen();
-        let rows: i64 = self.line.call(move |session| {
+        let rows: i64 = self.line.read(move |session| {
             let (client, statement) = session.prepared(ROWS)?;
             Ok(client.query_one(&statement, &[&seen]).map_err(failed("reading the log"))?.get(0))
         })?;
@@ -295,7 +295,7 @@ impl Turn for AtLog<'_> {
             let seen = self.seen();
             match std::mem::replace(&mut self.phase, Phase::Done) {
                 Phase::Gone => {
-                    let keys: Vec<Vec<u8>> = self.line.call(move |session| {
+                    let keys: Vec<Vec<u8>> = self.line.read(move |session| {
                         let (client, statement) = session.prepared(GONE)?;
                         let rows = client.query(&statement, &[&seen]).map_err(failed("reading the log"))?;
                         Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -330,7 +330,7 @@ impl Turn for AtLog<'_> {
                     }
                 }
                 Phase::Events(entry, position) => {
-                    let rows = self.line.call(move |session| {
+                    let rows = self.line.read(move |session| {
                         let (client, statement) = session.prepared(EVENTS)?;
                         let rows = client
                             .query(&statement, &[&entry, &position, &seen, &PAGE_BYTES])
@@ -367,7 +367,7 @@ impl Turn for AtLog<'_> {
             let after = place.entry.cast_signed();
             let page: Vec<Entry> = match &mut self.few {
                 Some(few) => std::mem::take(&mut few.entries),
-                None => self.line.call(move |session| {
+                None => self.line.read(move |session| {
                     let (client, statement) = session.prepared(ENTRIES)?;
                     let rows = client.query(&statement, &[&after]).map_err(failed("reading the log"))?;
                     Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect())
@@ -401,7 +401,7 @@ impl Turn for AtLog<'_> {
         let token = uuid::Uuid::new_v4().to_string();
         let (node, own_token, holder) = (self.log.node.clone(), token.clone(), self.log.leases.holder());
         let held = self.log.leases.held_of(effects.heads.iter().map(|head| head.conversation.as_str()));
-        let committed = self.line.call(move |session| {
+        let committed = self.line.ask(written.bytes(), move |session| {
             lease::check(session, &holder, &held)?;
             enter(session, next, &node, &own_token, &heads, &written)?;
             let committed = session
@@ -411,7 +411,12 @@ impl Turn for AtLog<'_> {
                 session.hang_up();
             }
             Ok(committed)
-        })?;
+        });
+        // A server that was silent may have come to the commit.
+        let committed = match committed {
+            Ok(done) => done?,
+            Err(Silent) => Err(SharedError::Unknown.into()),
+        };
         self.is_open = false;
         match committed {
             Ok(()) => Ok(next),

@@ -13,6 +13,7 @@ mod faults;
 mod history;
 #[cfg(feature = "agent")]
 mod leases;
+mod outages;
 mod replicas;
 mod server;
 #[cfg(feature = "server")]

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use annals::shared::SharedLog;
 use annals::{Options, Store};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// Users that may run a server if the tests run as root, which may not.
@@ -57,13 +58,20 @@ impl Server {
 
     /// Starts the server of a folder that is there. Returns when it answers.
     pub fn run(&self) {
+        self.run_within("unlimited");
+    }
+
+    /// The same, with a limit for the length of each file, in KiB.
+    pub fn run_within(&self, limit: &str) {
         let folder = self.folder.path().display();
         let fsync = if self.syncs { "on" } else { "off" };
         let settings = format!(
             "-k {folder} -c listen_addresses= -c fsync={fsync} -c max_connections=60 -c shared_buffers=32MB"
         );
-        let started = self
-            .command("pg_ctl")
+        let mut command = self.command("bash");
+        command.args(["-c", &format!("ulimit -f {limit}; exec \"$0\" \"$@\"")]);
+        let started = command
+            .arg(self.programs.join("pg_ctl"))
             .args(["start", "-w", "-t", "120", "-o", &settings, "-l"])
             .arg(self.folder.path().join("log"))
             .arg("-D")
@@ -139,12 +147,75 @@ impl Server {
         client.batch_execute(dump).unwrap();
     }
 
+    /// Sends a signal to the server and all its sessions.
+    pub fn signal(&self, signal: Signal) {
+        let postmaster = self.process();
+        let stats = std::fs::read_dir("/proc").unwrap().flatten();
+        let children = stats.filter_map(|entry| {
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            // PID (NAME) STATE PARENT …
+            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
+            let pid = entry.file_name().to_string_lossy().parse().ok()?;
+            (parent.parse() == Ok(postmaster)).then_some(pid)
+        });
+        for pid in std::iter::once(postmaster).chain(children) {
+            // It may have ended meanwhile.
+            let _sent = kill_process(Pid::from_raw(pid).unwrap(), signal);
+        }
+    }
+
+    fn process(&self) -> i32 {
+        let text = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap();
+        text.lines().next().unwrap().parse().unwrap()
+    }
+
+    /// Makes and starts a copy that follows this server.
+    pub fn copy(&self) -> Self {
+        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").unwrap();
+        if let Some((user, group)) = self.user {
+            std::os::unix::fs::chown(folder.path(), Some(user), Some(group)).unwrap();
+        }
+        let copy = Self { folder, programs: self.programs.clone(), user: self.user, syncs: self.syncs };
+        let made = self
+            .command("pg_basebackup")
+            .args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--username=annals", "-h"])
+            .arg(self.folder.path())
+            .arg("-D")
+            .arg(copy.data())
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        copy.run();
+        copy
+    }
+
+    /// Makes a copy a server of its own.
+    pub fn promote(&self) {
+        let promoted = self
+            .command("pg_ctl")
+            .args(["promote", "-w", "-t", "120", "-D"])
+            .arg(self.data())
+            .output()
+            .unwrap();
+        assert!(promoted.status.success(), "{}", String::from_utf8_lossy(&promoted.stderr));
+    }
+
+    /// Asks a question until its answer is true.
+    pub fn until(&self, question: &str) {
+        let begun = std::time::Instant::now();
+        let mut client = self.client();
+        while !client.query_one(question, &[]).unwrap().get::<_, bool>(0) {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(120), "{question}");
+        }
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.programs.join(program));
+        let own = self.programs.join(program);
+        let mut command = Command::new(if own.exists() { own } else { program.into() });
         command.env("LC_ALL", "C").current_dir(self.folder.path()).stdin(std::process::Stdio::null());
         command.stdout(std::process::Stdio::null());
         if let Some((user, group)) = self.user {

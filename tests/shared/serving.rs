@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use crate::server::Server;
 use crate::support::events::user_message;
 use crate::support::served::Served;
-use crate::support::{Scratch, conversation};
+use crate::support::{Scratch, conversation, folder};
 
 async fn serve(store: &Store, consistency: Consistency) -> Served {
     Served::with(store, Config::default().consistency(consistency)).await
@@ -104,4 +104,94 @@ async fn a_server_whose_file_is_ahead_of_the_log_answers_nothing() {
     assert_eq!(metric(&served.get("/metrics").await.text, "annals_shared_stopped"), 1.0);
     served.end().await;
     tokio::task::spawn_blocking(|| drop((server, store))).await.unwrap();
+}
+
+/// A server that names itself to the others on the log.
+async fn named(store: &Store) -> (String, tokio::task::JoinHandle<()>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let config = Config::default()
+        .conversations_dir(folder.path().join("conversations"))
+        .settings_dir(folder.path().join("settings"))
+        .advertise(url.clone())
+        .consistency(Consistency::Log);
+    let app = std::sync::Arc::new(annals::server::App::new(store.clone(), config).unwrap());
+    let served = async { annals::server::serve(listener, app, std::future::pending()).await.unwrap() };
+    (url, tokio::spawn(served), folder)
+}
+
+/// The number of conversations that a server has open.
+async fn open(client: &reqwest::Client, url: &str) -> f64 {
+    let text = client.get(format!("{url}/metrics")).send().await.unwrap().text().await.unwrap();
+    let line = text.lines().find(|line| line.starts_with("annals_conversations_open ")).unwrap();
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+async fn import(store: &Store) -> String {
+    let store = store.clone();
+    let import = move || {
+        let mut importer =
+            annals::transfer::Importer::new(&store, annals::transfer::ImportOptions::default());
+        importer.import(&folder::golden("conversations/hello-two-turns"), &mut |_| ()).unwrap();
+        let page = store.conversations(&Default::default(), Default::default(), None, 1).unwrap();
+        page.conversations[0].id.as_str().to_owned()
+    };
+    tokio::task::spawn_blocking(import).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_passes_on_what_concerns_a_conversation_that_is_open_elsewhere() {
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let a = server.open_apart(&scratch.path("a.db")).await;
+    let b = server.open_apart(&scratch.path("b.db")).await;
+    let id = import(&a).await;
+    let ((here, running, _here), (there, _, _there)) = (named(&a).await, named(&b).await);
+    let client = crate::support::served::http_client();
+    let command = |url: &str, name: &str, body: &str| {
+        let request = client.post(format!("{url}/api/conversations/{id}/{name}")).body(body.to_owned());
+        let request = request.header("content-type", "application/json");
+        async move { request.send().await.unwrap() }
+    };
+    assert!(command(&here, "pause", "{}").await.status().is_success());
+    assert_eq!((open(&client, &here).await, open(&client, &there).await), (1.0, 0.0));
+    // A command, a page of events and a socket go to the server that has it open.
+    let renamed = command(&there, "secrets", r#"{"secrets":{"TOKEN":"geheim"}}"#).await;
+    assert!(renamed.status().is_success(), "{}", renamed.text().await.unwrap());
+    let events = client.get(format!("{there}/api/conversations/{id}/events/search?limit=100"));
+    let events = events.send().await.unwrap();
+    assert!(events.headers().contains_key("annals-entry"));
+    let events: serde_json::Value = events.json().await.unwrap();
+    assert!(events["items"].as_array().is_some_and(|items| items.len() > 3), "{events}");
+    let socket = format!("{}/sockets/events/{id}", there.replace("http://", "ws://"));
+    let (mut socket, _) = tokio_tungstenite::connect_async(socket).await.unwrap();
+    let first = futures_util::StreamExt::next(&mut socket).await.unwrap().unwrap();
+    assert!(first.to_text().unwrap().contains("ConversationStateUpdateEvent"), "{first:?}");
+    let unknown = client.post(format!("{there}/api/conversations/{}/pause", uuid::Uuid::new_v4()));
+    assert_eq!(unknown.send().await.unwrap().status(), StatusCode::NOT_FOUND);
+    assert_eq!((open(&client, &here).await, open(&client, &there).await), (1.0, 0.0));
+    // Commands that belong to no conversation are kept by one of them.
+    let started = client.post(format!("{here}/api/bash/start_bash_command"));
+    let started = started.header("content-type", "application/json").body(r#"{"command":"echo said"}"#);
+    let started: serde_json::Value = started.send().await.unwrap().json().await.unwrap();
+    for url in [&here, &there] {
+        let found = client.get(format!("{url}/api/bash/bash_events/{}", started["id"].as_str().unwrap()));
+        assert_eq!(found.send().await.unwrap().status(), StatusCode::OK, "{started}");
+    }
+    // It ends without a word. Reads are answered at once, and a command as soon as its time is up.
+    running.abort();
+    let _ended = running.await;
+    drop(socket);
+    let read = client.get(format!("{there}/api/conversations/{id}/events/count"));
+    assert_eq!(read.send().await.unwrap().status(), StatusCode::OK);
+    let waiting = tokio::spawn(command(&there, "pause", "{}"));
+    let server = tokio::task::spawn_blocking(move || {
+        // Its process has ended only in part, and would name itself again if the row were there.
+        server.client().execute("DELETE FROM home WHERE name NOT LIKE '%desk'", &[]).unwrap();
+        server
+    });
+    let server = server.await.unwrap();
+    assert!(waiting.await.unwrap().status().is_success());
+    assert_eq!(open(&client, &there).await, 1.0);
+    tokio::task::spawn_blocking(|| drop((server, a, b))).await.unwrap();
 }

@@ -90,6 +90,11 @@ impl Running {
         self.child.wait().unwrap()
     }
 
+    /// Sends a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// Kills the child immediately (SIGKILL).
     pub fn kill(mut self) {
         self.child.kill().unwrap();

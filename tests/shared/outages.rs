@@ -8,7 +8,7 @@ use std::time::Duration;
 use annals::error::SharedError;
 use annals::shared::SharedLog;
 use annals::{Error, Expected, Options, Store};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::replicas::{assert_equal, wait_for};
 use crate::server::Server;
@@ -116,7 +116,7 @@ fn a_node_that_is_stopped_within_its_turn_stops_the_others_only_for_a_while() {
     let store = Store::open_shared(&server.address(), scratch.path("a.db"), &options).unwrap();
     let mut stopped_within = false;
     for number in 0..500 {
-        node.signal(Signal::STOP);
+        kill_process(Pid::from_child(&node.child), Signal::STOP).unwrap();
         let id = format!("own-{number}");
         match append(&store, &id) {
             Ok(_) => ids.push(id),
@@ -131,7 +131,7 @@ fn a_node_that_is_stopped_within_its_turn_stops_the_others_only_for_a_while() {
             }
             Err(error) => panic!("{error:?}"),
         }
-        node.signal(Signal::CONT);
+        kill_process(Pid::from_child(&node.child), Signal::CONT).unwrap();
         ids.extend(lines.by_ref().take(1));
         if stopped_within {
             break;

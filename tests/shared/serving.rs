@@ -61,8 +61,10 @@ async fn a_reader_can_name_the_entry_that_an_answer_must_have() {
         let talk: serde_json::Value = answer.json().await.unwrap();
         assert_eq!(talk["event_count"], number + 2);
     }
-    let request = there.client.get(format!("{}{TALK}", there.url)).header("annals-as-of", "soon");
-    assert_eq!(request.send().await.unwrap().status(), StatusCode::BAD_REQUEST);
+    for wrong in ["soon", "-1", "999"] {
+        let request = there.client.get(format!("{}{TALK}", there.url)).header("annals-as-of", wrong);
+        assert_eq!(request.send().await.unwrap().status(), StatusCode::BAD_REQUEST, "{wrong}");
+    }
     here.end().await;
     there.end().await;
 }

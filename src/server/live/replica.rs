@@ -22,9 +22,6 @@ const ENTRY: HeaderName = HeaderName::from_static("annals-entry");
 /// The header of a request: the answer must have this entry.
 const AS_OF: HeaderName = HeaderName::from_static("annals-as-of");
 
-/// How long a request waits for an entry.
-const WAIT_MAX: Duration = Duration::from_secs(10);
-
 /// How often the task looks whether something has changed that the operator should know.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -53,13 +50,13 @@ impl Asking {
 /// Answers a request from a file that has what the request needs, and says which entry it has.
 pub(in crate::server) async fn answer(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let Some(replica) = app.store().replica() else { return next.run(request).await };
+    let request = match homes::route(&app, request).await {
+        Err(request) => request,
+        Ok(answered) => return answered.into_response(),
+    };
     if let Err(failure) = prepare(&app, &replica, request.headers()).await {
         return failure.into_response();
     }
-    let request = match homes::route(&app, request).await {
-        Err(request) => request,
-        Ok(answered) => return answered.unwrap_or_else(axum::response::IntoResponse::into_response),
-    };
     let before = replica.status().entry;
     let is_read = request.method().is_safe();
     let mut response = next.run(request).await;
@@ -80,17 +77,14 @@ async fn prepare(app: &App, replica: &Replica<'_>, headers: &HeaderMap) -> Resul
         Some(Some(entry)) => entry,
         Some(None) => return Err(Failure::bad(format!("{AS_OF} must be the number of an entry"))),
     };
-    if app.config().consistency == Consistency::Log {
+    if app.config().consistency == Consistency::Log || wanted > replica.status().entry {
         app.asking().ask(app).await?;
     }
-    if wanted > replica.status().entry {
-        let waited = app.ask(move |store| match store.replica() {
-            Some(replica) => replica.wait_for(wanted, WAIT_MAX).map(drop),
-            None => Ok(()),
-        });
-        waited.await.map_err(later)?;
+    // An entry that another server has named is in the log.
+    match replica.status().entry {
+        entry if entry >= wanted => Ok(()),
+        entry => Err(Failure::bad(format!("the shared log has {entry} entries, and {AS_OF} names {wanted}"))),
     }
-    Ok(())
 }
 
 /// A file that cannot be brought up to the log now may be later.
@@ -124,6 +118,8 @@ pub(in crate::server) async fn watch(app: Arc<App>) {
         }
         if let Some(rebuilt) = status.rebuilt.as_ref().filter(|_| status.rebuilt != known.rebuilt) {
             notice::replica_rebuilt(&rebuilt.why, &rebuilt.copy);
+            // What is open may remember what the file was.
+            app.sessions().release(&app, Duration::ZERO).await;
         }
         known = status;
         tokio::select! {

@@ -61,7 +61,7 @@ fn configure(command: &mut Command, test: &str, name: &str, database: &Path) {
 
 /// A running child; killed when dropped.
 pub struct Running {
-    child: Child,
+    pub child: Child,
     lines: Option<BufReader<ChildStdout>>,
 }
 
@@ -88,11 +88,6 @@ impl Running {
     /// Returns how the child ended, after all its lines were taken.
     pub fn wait(mut self) -> ExitStatus {
         self.child.wait().unwrap()
-    }
-
-    /// Sends a signal.
-    pub fn signal(&self, signal: rustix::process::Signal) {
-        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Kills the child immediately (SIGKILL).

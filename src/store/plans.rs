@@ -305,6 +305,7 @@ mod tests {
         "changes",
         "subscriptions",
         "delete_subscription",
+        "replica", // what concerns a shared log
     ];
 
     /// A test here checks the query plans of every public method, unless [`EXEMPT`] names it.

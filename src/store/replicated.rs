@@ -229,6 +229,12 @@ impl Replica<'_> {
         Ok(copy)
     }
 
+    /// Returns whether the event at a position was written on another machine. `false` also if that is not known any more.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_from_elsewhere(&self, position: Position) -> bool {
+        self.order.standing().is_from_elsewhere(position.0.cast_signed())
+    }
+
     /// Makes the server at `address` the home of a conversation. `None` if another one is.
     #[cfg(feature = "server")]
     pub(crate) fn settle(&self, name: &str, address: &str) -> Result<Option<Home>> {

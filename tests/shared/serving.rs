@@ -1,11 +1,12 @@
 //! Servers of several machines on one log: what a reader sees on each, and what a server does whose file differs.
 
-use annals::server::{Config, Consistency};
+use annals::server::{Config, Consistency, WebhookSpec};
 use annals::{Expected, Store};
 use reqwest::StatusCode;
 
 use crate::server::Server;
 use crate::support::events::user_message;
+use crate::support::model_server::{Answer, Content, ModelServer};
 use crate::support::served::Served;
 use crate::support::{Scratch, conversation, folder};
 
@@ -109,18 +110,38 @@ async fn a_server_whose_file_is_ahead_of_the_log_answers_nothing() {
 }
 
 /// A server that names itself to the others on the log.
-async fn named(store: &Store) -> (String, tokio::task::JoinHandle<()>, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let config = Config::default()
-        .conversations_dir(folder.path().join("conversations"))
-        .settings_dir(folder.path().join("settings"))
-        .advertise(url.clone())
-        .consistency(Consistency::Log);
-    let app = std::sync::Arc::new(annals::server::App::new(store.clone(), config).unwrap());
-    let served = async { annals::server::serve(listener, app, std::future::pending()).await.unwrap() };
-    (url, tokio::spawn(served), folder)
+struct Named {
+    url: String,
+    stop: tokio::sync::oneshot::Sender<()>,
+    running: tokio::task::JoinHandle<()>,
+    _folder: tempfile::TempDir,
+}
+
+impl Named {
+    async fn start(store: &Store, webhooks: Vec<WebhookSpec>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let config = Config::default()
+            .conversations_dir(folder.path().join("conversations"))
+            .settings_dir(folder.path().join("settings"))
+            .webhooks(webhooks)
+            .advertise(url.clone())
+            .consistency(Consistency::Log);
+        let app = std::sync::Arc::new(annals::server::App::new(store.clone(), config).unwrap());
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let served = async {
+            let until = async { drop(stopped.await) };
+            annals::server::serve(listener, app, until).await.unwrap();
+        };
+        Self { url, stop, running: tokio::spawn(served), _folder: folder }
+    }
+
+    /// Ends it as a signal does.
+    async fn end(self) {
+        self.stop.send(()).unwrap();
+        self.running.await.unwrap();
+    }
 }
 
 /// The number of conversations that a server has open.
@@ -148,7 +169,8 @@ async fn a_server_passes_on_what_concerns_a_conversation_that_is_open_elsewhere(
     let a = server.open_apart(&scratch.path("a.db")).await;
     let b = server.open_apart(&scratch.path("b.db")).await;
     let id = import(&a).await;
-    let ((here, running, _here), (there, _, _there)) = (named(&a).await, named(&b).await);
+    let (one, other) = (Named::start(&a, Vec::new()).await, Named::start(&b, Vec::new()).await);
+    let (here, there) = (one.url.clone(), other.url.clone());
     let client = crate::support::served::http_client();
     let command = |url: &str, name: &str, body: &str| {
         let request = client.post(format!("{url}/api/conversations/{id}/{name}")).body(body.to_owned());
@@ -181,8 +203,8 @@ async fn a_server_passes_on_what_concerns_a_conversation_that_is_open_elsewhere(
         assert_eq!(found.send().await.unwrap().status(), StatusCode::OK, "{started}");
     }
     // It ends without a word. Reads are answered at once, and a command as soon as its time is up.
-    running.abort();
-    let _ended = running.await;
+    one.running.abort();
+    let _ended = one.running.await;
     drop(socket);
     let read = client.get(format!("{there}/api/conversations/{id}/events/count"));
     assert_eq!(read.send().await.unwrap().status(), StatusCode::OK);
@@ -195,5 +217,50 @@ async fn a_server_passes_on_what_concerns_a_conversation_that_is_open_elsewhere(
     let server = server.await.unwrap();
     assert!(waiting.await.unwrap().status().is_success());
     assert_eq!(open(&client, &there).await, 1.0);
+    tokio::task::spawn_blocking(|| drop((server, a, b))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_of_several_servers_gets_each_event_once() {
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let sink = ModelServer::start((0..500).map(|_| Answer::of(Content::Text("{}".into()))));
+    let a = server.open_apart(&scratch.path("a.db")).await;
+    let b = server.open_apart(&scratch.path("b.db")).await;
+    let id = import(&a).await;
+    let hook = || vec![WebhookSpec::new(sink.url()).flush_delay(std::time::Duration::from_millis(1))];
+    let (one, other) = (Named::start(&a, hook()).await, Named::start(&b, hook()).await);
+    let client = crate::support::served::http_client();
+    let is_open = client.post(format!("{}/api/conversations/{id}/pause", one.url)).send().await.unwrap();
+    assert!(is_open.status().is_success());
+    let known = {
+        let (a, id) = (a.clone(), conversation(&id));
+        move || a.conversation(&id).unwrap().event_count
+    };
+    let before = tokio::task::spawn_blocking(known.clone()).await.unwrap();
+    for number in 0..20 {
+        // What is written here and there, of a conversation that is open and of one that is not.
+        let urls = [&one.url, &other.url];
+        let path = if number % 4 < 2 { &*id } else { "talk" };
+        let event = format!(r#"{{"id":"w-{number}","kind":"PauseEvent","source":"user"}}"#);
+        let url = format!("{}/api/annals/conversations/{path}/events", urls[number % 2]);
+        let sent =
+            client.post(url).header("content-type", "application/json").body(event).send().await.unwrap();
+        assert!(sent.status().is_success(), "{}", sent.text().await.unwrap());
+    }
+    let after = tokio::task::spawn_blocking(known).await.unwrap();
+    assert_eq!(after - before, 10);
+    // What waits is sent before they end.
+    one.end().await;
+    other.end().await;
+    let mut posted: Vec<String> = Vec::new();
+    for seen in sink.seen() {
+        let events = seen.body.as_array().cloned().unwrap_or_default();
+        let ids = events.iter().filter_map(|event| event["id"].as_str());
+        posted.extend(ids.filter(|id| id.starts_with("w-")).map(str::to_owned));
+    }
+    posted.sort();
+    let mut wanted: Vec<String> = (0..20).map(|number| format!("w-{number}")).collect();
+    wanted.sort();
+    assert_eq!(posted, wanted);
     tokio::task::spawn_blocking(|| drop((server, a, b))).await.unwrap();
 }

@@ -325,7 +325,7 @@ impl Hub {
         }
     }
 
-    /// Adds a callback for every frame of every conversation. It must be quick, because all subscribers wait for it.
+    /// Adds a callback for every frame of every conversation that was written on this machine. It must be quick, because all subscribers wait for it.
     pub fn tap(&self, tap: Tap) {
         self.0.taps.write().unwrap_or_else(PoisonError::into_inner).push(tap);
     }
@@ -375,11 +375,22 @@ impl Hub {
             let provenance = *provenances.entry(conversation.clone()).or_insert_with(|| {
                 super::wire::provenance(store, &conversation).unwrap_or(Provenance::Imported)
             });
-            self.deliver_one(&conversation, &event, provenance);
+            // On a shared log, the server of the machine that wrote an event taps it.
+            #[cfg(feature = "postgres")]
+            let is_tapped = !store.replica().is_some_and(|replica| replica.is_from_elsewhere(event.position));
+            #[cfg(not(feature = "postgres"))]
+            let is_tapped = true;
+            self.deliver_one(&conversation, &event, provenance, is_tapped);
         }
     }
 
-    fn deliver_one(&self, conversation: &ConversationId, event: &StoredEvent, provenance: Provenance) {
+    fn deliver_one(
+        &self,
+        conversation: &ConversationId,
+        event: &StoredEvent,
+        provenance: Provenance,
+        is_tapped: bool,
+    ) {
         // A payload that is not an event is skipped, as in a page of events.
         let frame = wire::shown(event, provenance, Nulls::Omitted)
             .ok()
@@ -402,7 +413,7 @@ impl Hub {
             }
         }
         drop(topics);
-        if let Some(frame) = frame {
+        if let Some(frame) = frame.filter(|_| is_tapped) {
             self.notify_taps(conversation, &frame);
         }
     }

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 use super::check::{self, Head};
 use super::row::Row;
 use super::shape::{Of, Shape};
+use super::standing::Standing;
 use crate::error::{Result, SharedError};
 use crate::store::derived::projection::{self, search};
 use crate::store::engine::SqlValue;
@@ -159,8 +160,9 @@ impl<'a> Applying<'a> {
     /// # Errors
     /// [`SharedError::Differs`] if this file is another one now than that of the writer was. The transaction must not be
     /// committed then.
-    pub(in crate::store) fn finish(self, heads: &[Head]) -> Result<bool> {
+    pub(in crate::store) fn finish(self, heads: &[Head], standing: &Standing) -> Result<bool> {
         let db = self.db;
+        standing.came(&self.positions);
         for conversation in &self.again {
             projection::again(db, *conversation)?;
             search::remember(db, *conversation)?;

@@ -1,5 +1,7 @@
 //! Where a replica stands: how far it has come, how far its log is, and what keeps the two apart.
 
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -47,11 +49,16 @@ pub struct ReplicaStatus {
     pub rebuilt: Option<Rebuilt>,
 }
 
+/// The maximum number of ranges of positions that are known to have come from elsewhere. The oldest are forgotten.
+const RANGES_MAX: usize = 10_000;
+
 /// That of one store, which its threads share.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     now: Mutex<Now>,
     changed: Condvar,
+    /// The events that this process has put into the file and not written, as ranges of positions in their order.
+    came: Mutex<VecDeque<RangeInclusive<i64>>>,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +80,31 @@ impl Standing {
         now.status = ReplicaStatus { entry, log_entry: entry, rebuilt, ..ReplicaStatus::default() };
         now.can_rebuild = false;
         self.changed.notify_all();
+    }
+
+    /// Notes that the events at these positions came from elsewhere.
+    pub(in crate::store) fn came(&self, positions: &[i64]) {
+        let mut positions = positions.to_vec();
+        positions.sort_unstable();
+        let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
+        for position in positions {
+            match came.back_mut() {
+                Some(last) if last.end() + 1 == position => *last = *last.start()..=position,
+                // A redaction comes again, with the position that it had.
+                Some(last) if *last.end() >= position => {}
+                _ => came.push_back(position..=position),
+            }
+        }
+        while came.len() > RANGES_MAX {
+            came.pop_front();
+        }
+    }
+
+    /// Returns whether the event at a position came from elsewhere, as far as this process knows.
+    pub(in crate::store) fn is_from_elsewhere(&self, position: i64) -> bool {
+        let came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = came.partition_point(|range| *range.start() <= position);
+        after > 0 && came[after - 1].contains(&position)
     }
 
     /// Notes that the log has this entry.
@@ -151,6 +183,21 @@ mod tests {
         standing.has(6);
         let status = standing.status("log");
         assert_eq!((status.entry, status.log_entry, status.trouble), (6, 6, None));
+    }
+
+    #[test]
+    fn events_from_elsewhere_are_known_by_their_positions() {
+        let standing = Standing::default();
+        standing.came(&[3, 2]);
+        standing.came(&[4, 7]);
+        standing.came(&[2, 9]);
+        let known: Vec<i64> = (0..12).filter(|position| standing.is_from_elsewhere(*position)).collect();
+        assert_eq!(known, [2, 3, 4, 7, 9]);
+        for number in 0..2 * RANGES_MAX as i64 {
+            standing.came(&[100 + 2 * number]);
+        }
+        assert!(!standing.is_from_elsewhere(9), "the oldest are forgotten");
+        assert!(standing.is_from_elsewhere(98 + 4 * RANGES_MAX as i64));
     }
 
     #[test]

@@ -255,7 +255,7 @@ fn apply(
             }
         }
     }
-    let wipes = applying.finish(&turn.heads()?)?;
+    let wipes = applying.finish(&turn.heads()?, order.standing())?;
     place::save(write, order.log_id(), end)?;
     Ok(wipes)
 }

@@ -1,6 +1,7 @@
 //! Passes a request to another server, and its answer back: bodies as they come, and sockets as well.
 
 use std::io;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{OriginalUri, Request};
@@ -17,6 +18,9 @@ use super::failure::Failure;
 /// The header of a request that another server has passed on. It is answered here, whatever the log says.
 pub(in crate::server) const FORWARDED: HeaderName = HeaderName::from_static("annals-forwarded");
 
+/// How long another server is waited for: it is near, and a machine that has died says nothing.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+
 /// Returns the path and the query as the client sent them, whatever a route has taken off them.
 pub(in crate::server) fn original(request: &Request) -> Uri {
     let whole = request.extensions().get::<OriginalUri>();
@@ -29,7 +33,8 @@ pub(in crate::server) fn original(request: &Request) -> Uri {
 /// If it cannot be reached. Then no request was passed to it.
 pub(in crate::server) async fn connect(address: &str) -> io::Result<TcpStream> {
     let host = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
-    let stream = TcpStream::connect(host).await?;
+    let connecting = tokio::time::timeout(CONNECT_MAX, TcpStream::connect(host));
+    let stream = connecting.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

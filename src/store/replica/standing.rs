@@ -113,8 +113,11 @@ impl Standing {
         now.status.log_entry = now.status.log_entry.max(entry);
     }
 
-    /// Notes why the file could not follow the log.
+    /// Notes why the file could not follow the log. That others write is no reason.
     pub(crate) fn failed(&self, error: &Error) {
+        if matches!(error, Error::Busy { .. }) {
+            return;
+        }
         let differs = matches!(error, Error::Shared(SharedError::Differs { .. }) | Error::Corrupt { .. });
         let is_ahead = matches!(error, Error::Shared(SharedError::Ahead { .. }));
         let mut now = self.now();
@@ -172,6 +175,9 @@ mod tests {
         let status = standing.status("log");
         assert_eq!((status.entry, status.log_entry, status.is_stopped), (3, 5, false));
         assert!(status.trouble.is_some_and(|text| text.contains("no answer")));
+        standing.has(3);
+        standing.failed(&Error::Busy { waited_ms: 5 });
+        assert_eq!(standing.status("log").trouble, None);
         assert_eq!(standing.take_difference(), None);
         standing.failed(&SharedError::Differs { what: "a hash".into() }.into());
         // What is not known any more does not hide what is.

@@ -172,6 +172,8 @@ struct AtLog<'a> {
     gone: HashSet<i64>,
     /// Everything since then, if it is not much.
     few: Option<Few>,
+    /// Whether one of the entries since then is this store's own.
+    has_own: bool,
     /// Whether the transaction is open.
     is_open: bool,
     _alone: Option<MutexGuard<'a, ()>>,
@@ -222,6 +224,7 @@ impl<'a> AtLog<'a> {
             phase: Phase::Gone,
             gone: HashSet::new(),
             few: None,
+            has_own: false,
             is_open: true,
             _alone: alone,
         })
@@ -253,7 +256,7 @@ fn start(seen: i64) -> Place {
 
 impl Turn for AtLog<'_> {
     fn end(&mut self, seen: Seen) -> Result<Seen> {
-        (self.seen, self.phase, self.few) = (seen, Phase::Gone, None);
+        (self.seen, self.phase, self.few, self.has_own) = (seen, Phase::Gone, None, false);
         self.gone.clear();
         let ahead = |log: String| SharedError::Ahead { file: seen.entry, log }.into();
         if seen.entry > self.end.entry {
@@ -378,6 +381,7 @@ impl Turn for AtLog<'_> {
             }
             for (number, node, json, chain) in page {
                 place = entry::after(place, &node, &json);
+                self.has_own |= node == self.log.node;
                 if place.entry.cast_signed() != number || chain != place.chain.0 {
                     let what = format!("entry {number} of the log does not follow the one before it");
                     return Err(SharedError::Differs { what }.into());
@@ -392,6 +396,10 @@ impl Turn for AtLog<'_> {
         }
         heads.retain(|key, _| !self.gone.contains(key));
         Ok(heads.into_values().collect())
+    }
+
+    fn has_own(&self) -> bool {
+        self.has_own
     }
 
     fn decide(&mut self, effects: &Effects) -> Result<Seen> {

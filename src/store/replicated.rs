@@ -170,7 +170,7 @@ impl Replica<'_> {
     /// its own write here. Returns the entry that the file has then.
     ///
     /// # Errors
-    /// [`SharedError::Behind`] if the time is up, and [`SharedError::Differs`] if the file was stopped.
+    /// [`SharedError::Behind`] if the time is up or the file is stopped; [`Replica::status`] says which.
     pub fn wait_for(&self, entry: u64, timeout: Duration) -> Result<u64> {
         let reached = self.order.standing().wait(entry, Instant::now() + timeout);
         if reached >= entry {

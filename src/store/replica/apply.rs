@@ -7,7 +7,6 @@ use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 use super::check::{self, Head};
 use super::row::Row;
 use super::shape::{Of, Shape};
-use super::standing::Standing;
 use crate::error::{Result, SharedError};
 use crate::store::derived::projection::{self, search};
 use crate::store::engine::SqlValue;
@@ -154,15 +153,15 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    /// Ends, and returns whether anything was removed or changed that must not stay in free space. Derives again what changed in place, and compares the file with `heads`, the ends of the chains that the log
+    /// Ends, and returns whether anything was removed or changed that must not stay in free space, and the positions of the
+    /// events that came. Derives again what changed in place, and compares the file with `heads`, the ends of the chains that the log
     /// recorded.
     ///
     /// # Errors
     /// [`SharedError::Differs`] if this file is another one now than that of the writer was. The transaction must not be
     /// committed then.
-    pub(in crate::store) fn finish(self, heads: &[Head], standing: &Standing) -> Result<bool> {
+    pub(in crate::store) fn finish(self, heads: &[Head]) -> Result<(bool, Vec<i64>)> {
         let db = self.db;
-        standing.came(&self.positions);
         for conversation in &self.again {
             projection::again(db, *conversation)?;
             search::remember(db, *conversation)?;
@@ -177,6 +176,6 @@ impl<'a> Applying<'a> {
         guards::forbid(db)?;
         check::check_links(db, &self.positions)?;
         check::compare(db, heads)?;
-        Ok(self.wipes)
+        Ok((self.wipes, self.positions))
     }
 }

@@ -42,8 +42,7 @@ pub struct ReplicaStatus {
     pub log_entry: u64,
     /// Why the last attempt to follow the log failed. `None` if it succeeded.
     pub trouble: Option<String>,
-    /// Whether the trouble stays until somebody acts: the file differs from the log, or is ahead of it. It should not be
-    /// read then.
+    /// Whether the file differs from the log, or is ahead of it. It should not be read until it was made anew.
     pub is_stopped: bool,
     /// How the file was made anew, since it was opened.
     pub rebuilt: Option<Rebuilt>,
@@ -83,8 +82,7 @@ impl Standing {
     }
 
     /// Notes that the events at these positions came from elsewhere.
-    pub(in crate::store) fn came(&self, positions: &[i64]) {
-        let mut positions = positions.to_vec();
+    pub(in crate::store) fn came(&self, mut positions: Vec<i64>) {
         positions.sort_unstable();
         let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
         for position in positions {
@@ -194,13 +192,13 @@ mod tests {
     #[test]
     fn events_from_elsewhere_are_known_by_their_positions() {
         let standing = Standing::default();
-        standing.came(&[3, 2]);
-        standing.came(&[4, 7]);
-        standing.came(&[2, 9]);
+        standing.came(vec![3, 2]);
+        standing.came(vec![4, 7]);
+        standing.came(vec![2, 9]);
         let known: Vec<i64> = (0..12).filter(|position| standing.is_from_elsewhere(*position)).collect();
         assert_eq!(known, [2, 3, 4, 7, 9]);
         for number in 0..2 * RANGES_MAX as i64 {
-            standing.came(&[100 + 2 * number]);
+            standing.came(vec![100 + 2 * number]);
         }
         assert!(!standing.is_from_elsewhere(9), "the oldest are forgotten");
         assert!(standing.is_from_elsewhere(98 + 4 * RANGES_MAX as i64));

@@ -70,6 +70,9 @@ pub(crate) trait Turn {
     /// Returns the ends of the chains that the entries since then recorded, the newest of each conversation.
     fn heads(&mut self) -> Result<Vec<Head>>;
 
+    /// Returns whether one of these entries is this store's own, whose answer was lost. Known after [`Turn::heads`].
+    fn has_own(&self) -> bool;
+
     /// Writes an entry with these effects and commits it. Returns the new end of the log.
     ///
     /// # Errors
@@ -255,7 +258,11 @@ fn apply(
             }
         }
     }
-    let wipes = applying.finish(&turn.heads()?, order.standing())?;
+    let (wipes, positions) = applying.finish(&turn.heads()?)?;
+    // With one of its own among them, an event may rather be posted twice than never.
+    if !turn.has_own() {
+        order.standing().came(positions);
+    }
     place::save(write, order.log_id(), end)?;
     Ok(wipes)
 }

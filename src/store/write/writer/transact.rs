@@ -1,5 +1,7 @@
 //! Transactions of the writer that are no appends: other changes of the truth, derived tables, and what a shared log has.
 
+#[cfg(feature = "postgres")]
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -98,13 +100,17 @@ impl Writer {
         keep: impl FnOnce() -> Result<Rebuilt>,
     ) -> Result<bool> {
         let Some(order) = &self.order else { return Ok(false) };
+        let kept = Cell::new(None);
         let work = |write: &Write<'_>| {
             let mut turn = order.turn(false)?;
             let seen = order::make_anew(write, order.as_ref(), turn.as_mut(), progress)?;
-            order.standing().was_rebuilt(keep()?);
+            kept.set(Some(keep()?));
             Ok((Applied::Wiped, seen.entry))
         };
-        self.apply(work, || Ok(()))
+        self.apply(work, || {
+            kept.take().into_iter().for_each(|rebuilt| order.standing().was_rebuilt(rebuilt));
+            Ok(())
+        })
     }
 
     /// Runs `work`, which applies what the log has and returns the entry that the file has then, commits it and runs `then`.
@@ -129,8 +135,8 @@ impl Writer {
                 write.commit()?;
             }
             guards::keep(db)?;
-            order.standing().has(entry);
             then()?;
+            order.standing().has(entry);
             self.has_wiped.fetch_or(news == Applied::Wiped, Ordering::Relaxed);
             Ok(news != Applied::Nothing)
         });

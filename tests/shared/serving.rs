@@ -206,6 +206,8 @@ async fn a_server_passes_on_what_concerns_a_conversation_that_is_open_elsewhere(
     one.running.abort();
     let _ended = one.running.await;
     drop(socket);
+    // A process that was being started beside it keeps its listener until it has started.
+    while tokio::net::TcpStream::connect(here.trim_start_matches("http://")).await.is_ok() {}
     let read = client.get(format!("{there}/api/conversations/{id}/events/count"));
     assert_eq!(read.send().await.unwrap().status(), StatusCode::OK);
     let waiting = tokio::spawn(command(&there, "pause", "{}"));
@@ -217,6 +219,46 @@ async fn a_server_passes_on_what_concerns_a_conversation_that_is_open_elsewhere(
     let server = server.await.unwrap();
     assert!(waiting.await.unwrap().status().is_success());
     assert_eq!(open(&client, &there).await, 1.0);
+    tokio::task::spawn_blocking(|| drop((server, a, b))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_is_answered_here_if_the_other_server_ends_before_it_has_answered() {
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let a = server.open_apart(&scratch.path("a.db")).await;
+    let b = server.open_apart(&scratch.path("b.db")).await;
+    let id = import(&a).await;
+    let (one, other) = (Named::start(&a, Vec::new()).await, Named::start(&b, Vec::new()).await);
+    let client = crate::support::served::http_client();
+    let open = client.post(format!("{}/api/conversations/{id}/pause", one.url)).send().await.unwrap();
+    assert!(open.status().is_success());
+    // Where the server was, connections are made and closed: at once, or after the request was read.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let closing = tokio::spawn(async move {
+        for number in 0_u64.. {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            if number % 2 == 1 {
+                let _read = tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 1024]).await;
+            }
+        }
+    });
+    let server = tokio::task::spawn_blocking(move || {
+        let moved = server.client().execute("UPDATE home SET address = $1", &[&address]).unwrap();
+        assert_eq!(moved, 1);
+        server
+    });
+    let server = server.await.unwrap();
+    for path in ["/events/count", "/events/search?limit=3", "/events/count", ""] {
+        let read = client.get(format!("{}/api/conversations/{id}{path}", other.url)).send().await.unwrap();
+        assert_eq!(read.status(), StatusCode::OK, "{path}: {}", read.text().await.unwrap());
+    }
+    // What that server has done of a command is not known.
+    let command = client.post(format!("{}/api/conversations/{id}/pause", other.url)).send().await.unwrap();
+    assert_eq!(command.status(), StatusCode::BAD_GATEWAY);
+    closing.abort();
+    one.end().await;
+    other.end().await;
     tokio::task::spawn_blocking(|| drop((server, a, b))).await.unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{OriginalUri, Request};
 use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
@@ -37,6 +37,21 @@ pub(in crate::server) async fn connect(address: &str) -> io::Result<TcpStream> {
     let stream = connecting.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// Returns the request once more, to be answered here if the other server does not. `None` if it has a body, or asks for
+/// another protocol: these are there only once.
+pub(in crate::server) fn again(request: &Request) -> Option<Request> {
+    if !request.body().is_end_stream() || request.headers().contains_key(header::UPGRADE) {
+        return None;
+    }
+    let mut again = Request::new(Body::empty());
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.version_mut() = request.version();
+    *again.headers_mut() = request.headers().clone();
+    *again.extensions_mut() = request.extensions().clone();
+    Some(again)
 }
 
 /// Passes a request on, and returns the answer.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::extract::{FromRequestParts as _, Request};
 use axum::response::Response;
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -65,7 +66,12 @@ pub(in crate::server) async fn route(
         (Ok(PathId(id)), false) if app.sessions().find(&id).is_none() => id.as_str().to_owned(),
         _ => return Err(request),
     };
-    match home(app, &name, request.method().is_safe() && !is_desk).await {
+    let only_reads = request.method().is_safe() && !is_desk;
+    match home(app, &name, only_reads).await {
+        Ok(Some(stream)) if only_reads => match forward::again(&request) {
+            Some(again) => forwarded_read(stream, request).await.map(Ok).ok_or(again),
+            None => Ok(forward::forward(stream, request).await),
+        },
         Ok(Some(stream)) => Ok(forward::forward(stream, request).await),
         Ok(None) if is_desk => match app.desk().settle(app).await {
             Ok(()) => Err(request),
@@ -76,9 +82,16 @@ pub(in crate::server) async fn route(
     }
 }
 
+/// Passes on a request that only reads. `None` if the other server ends or is stopped meanwhile: the file here has what it
+/// would have read.
+async fn forwarded_read(stream: TcpStream, request: Request) -> Option<Response> {
+    let answer = tokio::time::timeout(TAKE_OVER, forward::forward(stream, request)).await;
+    answer.ok()?.ok()
+}
+
 /// Returns a connection to the server that is the home of `name`. `None` if the request is to be answered here: no server is,
 /// or it does not answer any more, and either the request only reads or the time of that server is up.
-async fn home(app: &App, name: &str, only_reads: bool) -> Result<Option<tokio::net::TcpStream>, Failure> {
+async fn home(app: &App, name: &str, only_reads: bool) -> Result<Option<TcpStream>, Failure> {
     let begun = Instant::now();
     loop {
         let wanted = name.to_owned();

@@ -19,6 +19,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -435,6 +436,8 @@ def written(case):
 
 
 def main():
+    # A shell that starts this in the background has it ignore the signal of C-c, and so does all that this starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     check = "--check" in sys.argv[1:]
     only = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
     HERE.mkdir(exist_ok=True)

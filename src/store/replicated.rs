@@ -222,11 +222,16 @@ impl Replica<'_> {
 
     fn make_anew_for(&self, why: &str, progress: &mut dyn FnMut(ReplicaProgress)) -> Result<PathBuf> {
         let copy = copy_beside(&self.store.path());
-        self.store.writer()?.make_anew(progress, || {
+        let made = self.store.writer()?.make_anew(progress, || {
             self.store.backup().as_it_is(&copy)?;
             Ok(Rebuilt { why: why.to_owned(), copy: copy.clone() })
-        })?;
-        Ok(copy)
+        });
+        let is_made = self.status().rebuilt.is_some_and(|rebuilt| rebuilt.copy == copy);
+        if made.is_err() && !is_made {
+            // The file is as it was. Attempts must not fill a disk with copies.
+            let _there_may_be_none = std::fs::remove_file(&copy);
+        }
+        made.map(|_| copy)
     }
 
     /// Returns whether the event at a position was written on another machine. `false` also if that is not known any more.
@@ -252,10 +257,13 @@ impl Replica<'_> {
         self.store.writer()?.follow(progress)
     }
 
-    /// Makes the file anew if it was found to differ from the log since this was called last. Returns whether it was.
+    /// Makes the file anew if it was found to differ from the log since this was called last, or if an attempt that failed is due
+    /// again. Returns whether it was.
     pub(crate) fn rebuild_if_it_differs(&self, progress: &mut dyn FnMut(ReplicaProgress)) -> Result<bool> {
-        let Some(why) = self.order.standing().take_difference() else { return Ok(false) };
-        self.make_anew_for(&why, progress).map(|_| true)
+        let standing = self.order.standing();
+        let Some(why) = standing.take_difference(Instant::now()) else { return Ok(false) };
+        let made = self.make_anew_for(&why, progress);
+        made.map(|_| true).inspect_err(|error| standing.could_not_rebuild(error, Instant::now()))
     }
 
     /// Empties the write-ahead log if it may have what another store removed.

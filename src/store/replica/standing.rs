@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, SharedError};
 
@@ -65,6 +65,17 @@ struct Now {
     status: ReplicaStatus,
     /// Whether the trouble is a difference, and no attempt to make the file anew was made since.
     can_rebuild: bool,
+    /// When an attempt that failed is made again, and how long it waited for that.
+    again: Option<(Instant, Duration)>,
+}
+
+/// How long an attempt to make a file anew waits after one that failed, at first and at most. Each reads the whole log.
+const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN_MAX: Duration = Duration::from_secs(3600);
+
+/// Returns whether an error says that a file and its log differ.
+fn is_difference(error: &Error) -> bool {
+    matches!(error, Error::Shared(SharedError::Differs { .. }) | Error::Corrupt { .. })
 }
 
 impl Standing {
@@ -77,7 +88,7 @@ impl Standing {
         let mut now = self.now();
         let rebuilt = now.status.rebuilt.take();
         now.status = ReplicaStatus { entry, log_entry: entry, rebuilt, ..ReplicaStatus::default() };
-        now.can_rebuild = false;
+        (now.can_rebuild, now.again) = (false, None);
         self.changed.notify_all();
     }
 
@@ -116,7 +127,7 @@ impl Standing {
         if matches!(error, Error::Busy { .. }) {
             return;
         }
-        let differs = matches!(error, Error::Shared(SharedError::Differs { .. }) | Error::Corrupt { .. });
+        let differs = is_difference(error);
         let is_ahead = matches!(error, Error::Shared(SharedError::Ahead { .. }));
         let mut now = self.now();
         if now.status.is_stopped && !differs && !is_ahead {
@@ -129,11 +140,28 @@ impl Standing {
         self.changed.notify_all();
     }
 
-    /// Returns whether the file differs and was not made anew yet. It says so once.
-    pub(crate) fn take_difference(&self) -> Option<String> {
+    /// Returns what differs, if the file was not made anew since. It says so once, and again when an attempt that failed is
+    /// due again at `time`.
+    pub(in crate::store) fn take_difference(&self, time: Instant) -> Option<String> {
         let mut now = self.now();
-        let can_rebuild = std::mem::take(&mut now.can_rebuild);
+        let is_due = now.again.as_mut().is_some_and(|(at, wait)| {
+            let is_due = *at <= time;
+            if is_due {
+                // Until the attempt has ended.
+                *at = time + AGAIN_MAX;
+                *wait = (*wait * 2).min(AGAIN_MAX);
+            }
+            is_due
+        });
+        let can_rebuild = std::mem::take(&mut now.can_rebuild) || is_due;
         if can_rebuild { now.status.trouble.clone() } else { None }
+    }
+
+    /// Notes that the file could not be made anew. If the log itself is not wrong, that is tried again some time after `time`.
+    pub(in crate::store) fn could_not_rebuild(&self, error: &Error, time: Instant) {
+        let mut now = self.now();
+        let wait = now.again.map_or(AGAIN, |(_, wait)| wait);
+        now.again = (!is_difference(error)).then_some((time + wait, wait));
     }
 
     /// Notes that the file was made anew.
@@ -176,17 +204,40 @@ mod tests {
         standing.has(3);
         standing.failed(&Error::Busy { waited_ms: 5 });
         assert_eq!(standing.status("log").trouble, None);
-        assert_eq!(standing.take_difference(), None);
+        assert_eq!(standing.take_difference(Instant::now()), None);
         standing.failed(&SharedError::Differs { what: "a hash".into() }.into());
         // What is not known any more does not hide what is.
         standing.failed(&lost());
         assert!(standing.status("log").is_stopped);
-        assert!(standing.take_difference().is_some_and(|text| text.contains("a hash")));
+        assert!(standing.take_difference(Instant::now()).is_some_and(|text| text.contains("a hash")));
         standing.failed(&SharedError::Differs { what: "a hash".into() }.into());
-        assert_eq!(standing.take_difference(), None, "it is tried once");
+        assert_eq!(standing.take_difference(Instant::now()), None, "it is tried once");
         standing.has(6);
         let status = standing.status("log");
         assert_eq!((status.entry, status.log_entry, status.trouble), (6, 6, None));
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_made_anew_is_tried_again_less_and_less_often() {
+        let standing = Standing::default();
+        let full = Error::DiskFull { doing: "writing", source: "no room".into() };
+        let wrong: Error = SharedError::Differs { what: "a hash".into() }.into();
+        let mut time = Instant::now();
+        standing.failed(&wrong);
+        for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert!(standing.take_difference(time).is_some(), "before {minutes}");
+            assert_eq!(standing.take_difference(time), None, "one attempt at a time");
+            standing.failed(&full);
+            standing.could_not_rebuild(&full, time);
+            let wait = Duration::from_secs(60 * minutes);
+            assert_eq!(standing.take_difference(time + wait - Duration::from_secs(1)), None);
+            time += wait;
+        }
+        // If the log is wrong, no attempt helps.
+        standing.could_not_rebuild(&wrong, time);
+        assert_eq!(standing.take_difference(time + AGAIN_MAX), None);
+        standing.has(3);
+        assert_eq!(standing.take_difference(time + AGAIN_MAX), None);
     }
 
     #[test]

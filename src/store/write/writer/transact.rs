@@ -134,8 +134,8 @@ impl Writer {
             } else {
                 write.commit()?;
             }
-            guards::keep(db)?;
             then()?;
+            guards::keep(db)?;
             order.standing().has(entry);
             self.has_wiped.fetch_or(news == Applied::Wiped, Ordering::Relaxed);
             Ok(news != Applied::Nothing)

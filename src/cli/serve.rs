@@ -159,9 +159,9 @@ impl Arguments {
             read_only: self.read_only,
             without_key: self.without_key || table.without_key,
             #[cfg(feature = "postgres")]
-            advertise: self.advertise.clone(),
+            advertise: self.advertise.clone().or_else(|| table.advertise.clone()),
             #[cfg(feature = "postgres")]
-            consistency: self.consistency,
+            consistency: self.consistency.or(table.consistency),
             backup: self.backup.completed(&table.backup),
             heads: self.heads.completed(&table.heads),
             log: LogArguments {

@@ -16,6 +16,8 @@ use super::heads::Heads;
 use super::journal::{Detail, Format};
 use super::listening::At;
 use super::settings::{self, Extras};
+#[cfg(feature = "postgres")]
+use super::shared::Sees;
 use crate::error::{Error, Result, SetupError};
 use crate::server::{Config, WebhookSpec};
 
@@ -49,6 +51,10 @@ pub(super) struct Table {
     pub log_requests: bool,
     pub backup: Backup,
     pub heads: Heads,
+    #[cfg(feature = "postgres")]
+    pub advertise: Option<String>,
+    #[cfg(feature = "postgres")]
+    pub consistency: Option<Sees>,
     max_concurrent_runs: Option<usize>,
     idle_seconds: Option<f64>,
     conversations_dir: Option<PathBuf>,

@@ -28,6 +28,7 @@ use crate::store::{Options, ReplicaProgress, Store};
   annals shared status
   annals --db replica.db shared check          compare every row of the file with the log
   annals shared list                           all logs of the database
+  annals shared purge                          nothing that was redacted stays in the server's tables
   annals shared drop --yes                     removes it from the server; files stay")]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -46,6 +47,9 @@ enum Command {
     Check,
     /// Make this machine's file anew from the log. A copy of it as it was stays beside it
     Rebuild,
+    /// Rewrite the log's tables on the server, so that nothing is left in them that was removed or redacted. Writers wait
+    /// meanwhile
+    Purge,
     /// Remove the log and all it holds from the server. Replicas stay, and can be read
     Drop {
         /// Do it
@@ -73,6 +77,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         Command::List => list(&log, output)?,
         Command::Check => return check(place, output),
         Command::Rebuild => rebuild(&log, place, output)?,
+        Command::Purge => return purge(&log, output),
         Command::Drop { yes } => {
             let held = log.status()?;
             let (events, conversations) =
@@ -97,7 +102,8 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
 }
 
 /// What requests to a server on a shared log see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[cfg(feature = "server")]
 pub(super) enum Sees {
     /// What this machine's file has; writes of other machines come some milliseconds later
@@ -126,7 +132,7 @@ pub(super) fn advertised(address: Option<String>) -> Result<Option<String>> {
             Ok(Some(address))
         }
         _ => Err(Error::Setup(SetupError::Setting {
-            place: "--advertise".to_owned(),
+            place: "--advertise, or serve.advertise in the settings file".to_owned(),
             reason: format!("{address:?} is not http://HOST:PORT"),
         })),
     }
@@ -217,6 +223,39 @@ fn list(log: &SharedLog, output: &Output) -> Result<()> {
         ]));
     }
     output.table(table)
+}
+
+fn purge(log: &SharedLog, output: &Output) -> Result<u8> {
+    let purged = log.purge()?;
+    let is_complete = purged.rows_kept == Some(0);
+    if output.json {
+        output.value(&json!({
+            "log_id": purged.log_id,
+            "entry": purged.entry,
+            "bytes_before": purged.bytes_before,
+            "bytes_after": purged.bytes_after,
+            "rows_kept": purged.rows_kept,
+        }))?;
+    } else {
+        let (before, after) = (bytes(purged.bytes_before), bytes(purged.bytes_after));
+        output.line(format!(
+            "rewrote the tables of the shared log {}: {before} before, {after} now",
+            purged.log_id
+        ))?;
+        output.line(match purged.rows_kept {
+            Some(0) => {
+                let entry = count(purged.entry);
+                format!("what was removed or redacted up to entry {entry} is in none of them")
+            }
+            Some(rows) => format!(
+                "{} had to stay, because an open transaction still sees them; end it (pg_stat_activity shows it) and purge again",
+                plural(rows, "old row")
+            ),
+            None => "the server does not say whether old rows had to stay".to_owned(),
+        })?;
+        output.remark("the server's write-ahead log, its copies and its backups are not reached by this: see docs/shared.md");
+    }
+    Ok(if is_complete { DONE } else { REFUSED })
 }
 
 fn check(place: &Place<'_>, output: &Output) -> Result<u8> {

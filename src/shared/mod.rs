@@ -23,6 +23,7 @@ mod home;
 mod lease;
 mod line;
 mod news;
+mod purge;
 mod schema;
 mod turn;
 
@@ -34,6 +35,7 @@ use crate::store::{Begin, Options, ReplicaProgress, Store};
 use address::Address;
 use turn::Log;
 
+pub use purge::Purged;
 pub use schema::SharedStatus;
 
 /// A log that several stores share: a schema in a database of PostgreSQL 13 or newer.
@@ -88,6 +90,18 @@ impl SharedLog {
     /// [`SharedError::Unreachable`](crate::error::SharedError::Unreachable).
     pub fn drop_all(&self) -> Result<()> {
         line::apart(|| schema::drop_all(&self.address))
+    }
+
+    /// Rewrites the tables of the log, so that nothing is left in them that was removed or redacted. Other stores wait
+    /// meanwhile.
+    ///
+    /// The server's own write-ahead log, its archive, its copies and its backups are not reached by this.
+    ///
+    /// # Errors
+    /// [`Error::Busy`](crate::Error::Busy) if a transaction uses a table for longer than 10 s. Otherwise as
+    /// [`SharedLog::status`]. What was rewritten by then stays so.
+    pub fn purge(&self) -> Result<Purged> {
+        line::apart(|| purge::purge(&self.address))
     }
 
     /// Returns what all logs of the database hold, by their schemas. The schema of this address does not matter. A log that

@@ -104,6 +104,25 @@ fn the_program_works_on_a_replica_with_every_command() {
     let said: serde_json::Value =
         serde_json::from_str(&desk.says("b.db", &["--json", "shared", "list"])).unwrap();
     assert_eq!(said["logs"][0]["schema"], "team");
+    // Nothing that was removed stays in the server's tables.
+    let said = desk.says("a.db", &["shared", "purge"]);
+    assert!(said.contains("rewrote the tables") && said.contains("is in none of them"), "{said}");
+    let said: serde_json::Value =
+        serde_json::from_str(&desk.says("a.db", &["--json", "shared", "purge"])).unwrap();
+    assert_eq!((&said["rows_kept"], &said["log_id"]), (&0.into(), &status.log_id.into()), "{said}");
+    // What a server is to be for the others may stand in its settings.
+    let settings = scratch.path("settings.toml");
+    for (setting, refusal) in [
+        (
+            "advertise = \"10.0.0.7\"",
+            "serve.advertise in the settings file cannot be used: \"10.0.0.7\" is not http://HOST:PORT",
+        ),
+        ("consistency = \"soon\"", "serve.consistency"),
+    ] {
+        std::fs::write(&settings, format!("[serve]\nport = 0\n{setting}\n")).unwrap();
+        let refused = desk.refuses("a.db", &["serve", "--config", settings.to_str().unwrap()]);
+        assert!(refused.contains(refusal), "{refused}");
+    }
     // Nothing is removed by accident.
     assert!(desk.refuses("a.db", &["shared", "drop"]).contains("--yes"));
     assert!(desk.says("a.db", &["shared", "drop", "--yes"]).starts_with("removed the shared log"));

@@ -14,6 +14,7 @@ mod history;
 #[cfg(feature = "agent")]
 mod leases;
 mod outages;
+mod purge;
 mod replicas;
 mod server;
 #[cfg(feature = "server")]

@@ -209,6 +209,17 @@ impl Server {
         }
     }
 
+    /// Returns whether a file of the tables has these bytes.
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        let folders = std::fs::read_dir(self.data().join("base")).unwrap();
+        let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        files.into_iter().any(|file| {
+            // The server may have removed it meanwhile.
+            let content = std::fs::read(file.unwrap().path()).unwrap_or_default();
+            content.windows(bytes.len()).any(|window| window == bytes)
+        })
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }

@@ -7,7 +7,7 @@
 # ANNALS names a built program to take instead of building one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-profile=release
+profile=dist
 [ "${1:-}" != --debug ] || profile=dev
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/../target}
 program=${ANNALS:-}

@@ -46,8 +46,8 @@ program=${ANNALS:-}
 if [ -z "$program" ] && [[ " ${parts[*]} " =~ \ (archive|deb|image|wheel)\  ]]; then
     # Paths of this machine stay out of the program.
     RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=annals --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" \
-        cargo build --locked --release --bin annals
-    program=${CARGO_TARGET_DIR:-target}/release/annals
+        cargo build --locked --profile dist --bin annals
+    program=${CARGO_TARGET_DIR:-target}/dist/annals
 fi
 annals=$stage/annals
 if [ -n "$program" ]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a container image of a built program, without a container tool and without a base image.
 #
-#     release/image.sh target/release/annals OUT.oci.tar
+#     release/image.sh target/dist/annals OUT.oci.tar
 #     podman load < OUT.oci.tar           # or: skopeo copy oci-archive:OUT.oci.tar ...
 #
 # In it: the program and git with the libraries that they name, certificates, and a shell with the usual commands for

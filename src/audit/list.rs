@@ -19,13 +19,16 @@ pub fn report(name: &str) -> Option<&'static Report> {
 /// Returns the report of this name.
 ///
 /// # Errors
-/// [`Error::QueryRefused`] if there is no such report. Its hint is the most similar name, or else all names.
+/// [`Error::QueryRefused`] if there is no such report. Its hint is the names that have this one as a part, or else the most
+/// similar name, or else all names.
 pub fn find(name: &str) -> Result<&'static Report> {
     report(name).ok_or_else(|| {
         let names = REPORTS.iter().map(|report| report.name);
-        let hint = match nearest(name, names.clone()) {
-            Some(near) => format!("did you mean {near}?"),
-            None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
+        let longer: Vec<_> = names.clone().filter(|longer| name.len() > 2 && longer.contains(name)).collect();
+        let hint = match (longer.is_empty(), nearest(name, names.clone())) {
+            (false, _) => format!("did you mean {}?", longer.join(" or ")),
+            (true, Some(near)) => format!("did you mean {near}?"),
+            (true, None) => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
         };
         Error::QueryRefused { what: format!("there is no report {name:?}"), hint: Some(hint) }
     })

@@ -440,6 +440,11 @@ fn a_wrong_name_or_value_is_rejected_with_a_hint() {
     };
     for (error, what, right) in [
         (refused("comands", &[]), "there is no report \"comands\"", "did you mean commands?"),
+        (
+            refused("cost", &[]),
+            "there is no report \"cost\"",
+            "did you mean cost-by-model or cost-by-day or cost-by-conversation or cost-by-workspace or cost-by-tag?",
+        ),
         (refused("zzz", &[]), "there is no report \"zzz\"", "there are commands, files,"),
         (
             refused("commands", &[("sinse", "x")]),

@@ -1,6 +1,7 @@
 //! Processes are killed (SIGKILL) at any moment. All acknowledged events must be stored, complete and in order.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -263,8 +264,18 @@ fn an_import_that_was_killed_is_completed_by_the_next() {
         let store = Store::open(&role.database).unwrap();
         let mut importer = Importer::new(&store, Default::default());
         let from = role.database.with_file_name("in");
-        importer.import(&from, &mut |at| child::report(&format!("at {}", at.events))).unwrap();
-        return child::report("done");
+        let mut left: usize = role.name.parse().unwrap();
+        let mut report = |line: &str| {
+            child::report(line);
+            left -= 1;
+            if left == 0 {
+                // It is killed here. If its parent is gone, it ends by itself.
+                let _ended = std::io::stdin().read(&mut [0]);
+                std::process::exit(1);
+            }
+        };
+        importer.import(&from, &mut |at| report(&format!("at {}", at.events))).unwrap();
+        return report("done");
     }
     let scratch = Scratch::new();
     let mut tree = folder::Tree::new();
@@ -287,7 +298,9 @@ fn an_import_that_was_killed_is_completed_by_the_next() {
         for file in ["annals.db", "annals.db-wal", "annals.db-shm"] {
             let _ = std::fs::remove_file(scratch.path(file)); // of the previous round
         }
-        let mut child = Running::start(child::command(TEST, "import", &scratch.database()));
+        let mut import = child::command(TEST, &line.to_string(), &scratch.database());
+        import.stdin(std::process::Stdio::piped());
+        let mut child = Running::start(import);
         assert_eq!(child.take_lines().take(line).count(), line);
         child.kill();
         let store = scratch.open_without_projector();

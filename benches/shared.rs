@@ -69,7 +69,11 @@ fn main() {
         .prepare("INSERT INTO bare (conversation, sequence, payload) VALUES ($1, $2, $3)")
         .expect("a statement");
     let talk = ConversationId::new("alone").expect("an id");
-    let (mut bare, mut alone, mut many) = (Vec::new(), Vec::new(), Vec::new());
+    let own_server = Server::start_with(true);
+    SharedLog::at(&own_server.address()).and_then(|log| log.make()).expect("a log");
+    let only =
+        Store::open_shared(&own_server.address(), folder.path().join("only.db"), &options).expect("a store");
+    let (mut bare, mut one, mut alone, mut many) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let events: Vec<NewEvent> = (0..ALONE).map(|number| event(&uuid(round, 0, number))).collect();
         let begun = Instant::now();
@@ -78,6 +82,11 @@ fn main() {
             client.execute(&insert, &[&"alone", &sequence, &event.payload()]).expect("inserted");
         }
         bare.push(rate(ALONE, begun.elapsed()));
+        let begun = Instant::now();
+        for event in &events {
+            only.append(&talk, Expected::Any, std::slice::from_ref(event)).expect("appended");
+        }
+        one.push(rate(ALONE, begun.elapsed()));
         let begun = Instant::now();
         for event in &events {
             stores[0].append(&talk, Expected::Any, std::slice::from_ref(event)).expect("appended");
@@ -101,7 +110,8 @@ fn main() {
     println!("{:<52} {:>11}   {:>6}   {:>5}", "", "rate", "ratio", "asked");
     let base = median(bare);
     report("an insert a transaction, one caller", base, 1.0, 1.0);
-    report("an append a call, one caller", median(alone.clone()), median(alone) / base, 0.5);
+    report("an append a call, one caller", median(one.clone()), median(one) / base, 0.5);
+    report("the same, while another store follows", median(alone.clone()), median(alone) / base, 0.5);
     report("64 callers on two stores", median(many.clone()), median(many) / base, 3.0);
     catch_up(&stores[0], &open);
     read(&stores[0], &folder.path().join("own.db"));

@@ -20,6 +20,9 @@ const WAKE: Duration = Duration::from_millis(500);
 /// How often it looks by itself.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// The least time between two looks. What comes meanwhile is read at once: a look costs as much as several entries.
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// How long it waits after an error.
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 
@@ -41,10 +44,11 @@ fn follow(address: &Address, log: &Weak<Log>, store: &WeakStore) {
     let mut looked = Instant::now();
     while let Some(node) = log.upgrade().map(|log| log.node().to_owned()) {
         // A new connection has missed what was written before.
-        let mut is_due = ears.is_none() || looked.elapsed() >= LOOK;
+        let is_due = ears.is_none() || looked.elapsed() >= LOOK;
+        let mut wanted = is_due.then_some(u64::MAX);
         match listen(&mut ears, address, &node) {
             Ok(newest) => {
-                is_due |= newest.is_some();
+                wanted = wanted.max(newest);
                 if let Some((log, entry)) = log.upgrade().zip(newest) {
                     log.standing().knows_of(entry);
                 }
@@ -59,9 +63,10 @@ fn follow(address: &Address, log: &Weak<Log>, store: &WeakStore) {
         }
         let Some(store) = store.upgrade() else { return };
         let Some(replica) = store.replica() else { return };
-        if is_due {
+        if let Some(entry) = wanted {
+            std::thread::sleep(PAUSE.saturating_sub(looked.elapsed()));
             looked = Instant::now();
-            if replica.follow(&mut |_| ()).is_err() {
+            if replica.follow_to(entry, &mut |_| ()).is_err() {
                 // The next write of the store gets the same error. Here it is tried again.
                 std::thread::sleep(AFTER_ERROR);
             }

@@ -12,6 +12,7 @@
 
 mod address;
 mod columns;
+mod commit;
 mod enter;
 mod entry;
 mod follow;

@@ -4,11 +4,13 @@ use std::collections::{HashSet, VecDeque};
 
 use super::columns;
 use super::line::{Session, failed};
+use crate::chain::Digest;
 use crate::error::Result;
-use crate::store::{News, SqlValue};
+use crate::store::{News, Seen, SqlValue};
 
 /// All of that at once, if it is not much: each part has up to [`FEW`] rows and one more. A round trip costs as much as some
-/// rows, and others wait meanwhile. The parts are other rows, events, entries, and the entry that the file has seen last.
+/// rows, and others wait meanwhile. The parts are other rows, events, entries, the entry that the file has seen last, and the end
+/// of the log. One statement sees them all at one moment.
 const NEWS: &str = "(SELECT 0 AS part, of_table, key, conversation, entry, content, NULL::bigint AS position, \
      NULL::bigint AS sequence, NULL::text AS id, NULL::text AS kind, NULL::text AS source, NULL::text AS \"timestamp\", \
      NULL::text AS parent_id, NULL::text AS tool_call_id, NULL::text AS action_id, NULL::text AS llm_response_id, \
@@ -23,7 +25,9 @@ const NEWS: &str = "(SELECT 0 AS part, of_table, key, conversation, entry, conte
      LIMIT 201) AS page) AS sized WHERE before IS NULL OR before < $2 ORDER BY entry, position) \
      UNION ALL (SELECT CASE WHEN number > $1 THEN 2 ELSE 3 END, NULL, NULL, NULL, number, heads, NULL, NULL, NULL, NULL, \
      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, chain, NULL, NULL, NULL, node FROM entry WHERE number >= $1 \
-     ORDER BY number LIMIT 202)";
+     ORDER BY number LIMIT 202) \
+     UNION ALL SELECT 4, NULL, NULL, NULL, entry, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+     NULL, chain, NULL, NULL, NULL, NULL FROM log_end WHERE one";
 
 /// What is not much.
 const FEW: usize = 200;
@@ -31,6 +35,9 @@ const FEW: usize = 200;
 /// A page ends with the row that makes its content this long, in bytes: 16 MiB. The server knows a length without reading the
 /// content.
 pub(super) const PAGE_BYTES: i64 = 16 << 20;
+
+/// The same for a question that is answered soon: 1 MiB.
+pub(super) const GLANCE_BYTES: i64 = 1 << 20;
 
 /// A number, a node, the heads and the chain.
 pub(super) type Entry = (i64, String, Vec<u8>, Vec<u8>);
@@ -43,18 +50,27 @@ pub(super) struct Few {
     pub(super) entries: Vec<Entry>,
     /// The chain of the entry that the file has seen last.
     pub(super) chain: Option<Vec<u8>>,
+    /// The end of the log.
+    pub(super) end: Option<Seen>,
     /// Whether that is all.
     pub(super) is_all: bool,
 }
 
 impl Few {
-    /// Reads what came after the entry `seen`, in the open transaction.
-    pub(super) fn read(session: &mut Session, seen: i64) -> Result<Self> {
+    /// Reads what came after the entry `seen`, in the open transaction if there is one.
+    pub(super) fn read(session: &mut Session, seen: i64, bytes_max: i64) -> Result<Self> {
         let (client, statement) = session.prepared(NEWS)?;
-        Self::of(&client.query(&statement, &[&seen, &PAGE_BYTES]).map_err(failed("reading the log"))?)
+        let rows = client.query(&statement, &[&seen, &bytes_max]).map_err(failed("reading the log"))?;
+        Self::of(&rows, bytes_max)
     }
 
-    fn of(rows: &[postgres::Row]) -> Result<Self> {
+    /// Returns whether the file is where the log was at entry `seen`.
+    pub(super) fn follows(&self, seen: Seen) -> bool {
+        let chain = self.chain.as_deref().and_then(Digest::from_bytes);
+        if seen.entry == 0 { seen.chain == Digest::START } else { chain == Some(seen.chain) }
+    }
+
+    fn of(rows: &[postgres::Row], bytes_max: i64) -> Result<Self> {
         let mut few = Self::default();
         let (mut removed, mut conversations, mut events, mut others) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -79,13 +95,17 @@ impl Few {
                 2 => {
                     few.entries.push((row.get("entry"), row.get("node"), row.get("content"), row.get("hash")))
                 }
-                _ => few.chain = Some(row.get("hash")),
+                3 => few.chain = Some(row.get("hash")),
+                _ => {
+                    let entry = row.get::<_, i64>("entry").cast_unsigned();
+                    few.end = Digest::from_bytes(row.get("hash")).map(|chain| Seen { entry, chain });
+                }
             }
         }
         few.is_all = count <= FEW
             && events.len() <= FEW
             && few.entries.len() <= FEW
-            && bytes.iter().all(|bytes| (*bytes as i64) < PAGE_BYTES);
+            && bytes.iter().all(|bytes| (*bytes as i64) < bytes_max);
         if !few.gone.is_empty() {
             few.news.push_back(News::Gone(few.gone.iter().copied().collect()));
         }

@@ -1,27 +1,28 @@
-//! Turns at the log: who writes next, what others wrote, and how an entry is committed.
+//! Turns at the log: who writes next, and what others wrote.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use postgres::SimpleQueryMessage;
 
 use super::address::Address;
-use super::columns::{self, Written};
-use super::enter::enter;
+use super::columns;
+use super::enter::Draft;
 use super::entry;
 use super::home::{self, Homes};
 use super::lease::{self, Leases};
-use super::line::{Line, Session, Silent, failed};
-use super::news::{Entry, Few, PAGE_BYTES};
+use super::line::{Line, Session, failed};
+use super::news::{Entry, Few, GLANCE_BYTES, PAGE_BYTES};
 use super::schema;
 use crate::chain::Digest;
 use crate::error::{Error, Result, SharedError};
 use crate::store::{Effects, Head, News, Row, SCHEMA_VERSION, Seen, Sequencer, SqlValue, Standing, Turn};
 
-const WRITE: &str = "BEGIN; SELECT entry, chain FROM log_end WHERE one FOR UPDATE";
+/// Takes the order.
+pub(super) const WRITE: &str = "BEGIN; SELECT entry, chain, round FROM log_end WHERE one FOR UPDATE";
 const LOOK: &str =
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT entry, chain FROM log_end WHERE one";
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT entry, chain, round FROM log_end WHERE one";
 const GONE: &str =
     "SELECT key FROM other_row WHERE entry > $1 AND of_table = 'conversation' AND content IS NULL";
 /// The phases after that: rows that were removed, conversations, all other rows. Events come before the last.
@@ -39,16 +40,14 @@ const EVENTS: &str = "SELECT position, conversation, sequence, id, kind, source,
 const ENTRIES: &str =
     "SELECT number, node, heads, chain FROM entry WHERE number > $1 ORDER BY number LIMIT 1000";
 const ROWS: &str = "SELECT (SELECT count(*) FROM event WHERE entry > $1) + (SELECT count(*) FROM other_row WHERE entry > $1)";
-const FIND: &str = "SELECT number FROM entry WHERE token = $1";
-
-/// The pause between two such questions.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
-
 /// A log, as one store uses it.
 pub(super) struct Log {
     /// The connection of turns. A turn is several pieces of work in one transaction, so there is one turn at a time.
     line: Arc<Line>,
     turn: Mutex<()>,
+    /// The round in which this store wrote last, if no other store had written before. The next turn may do without the order
+    /// then.
+    quiet: Mutex<Option<i64>>,
     /// The connection of leases, each of which is one piece of work.
     desk: Line,
     log_id: String,
@@ -77,6 +76,7 @@ impl Log {
         Ok(Self {
             line: Arc::new(line),
             turn,
+            quiet: Mutex::default(),
             desk,
             log_id,
             node,
@@ -107,6 +107,15 @@ impl Log {
     pub(super) fn node(&self) -> &str {
         &self.node
     }
+
+    /// How long this store waits for the server.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    fn quiet(&self) -> MutexGuard<'_, Option<i64>> {
+        self.quiet.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Sequencer for Log {
@@ -136,8 +145,17 @@ impl Sequencer for Log {
 
     fn turn(&self, writes: bool) -> Result<Box<dyn Turn + '_>> {
         let alone = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let sql = if writes { WRITE } else { LOOK };
-        Ok(Box::new(AtLog::begin(self, Arc::clone(&self.line), sql, Some(alone))?))
+        let line = Arc::clone(&self.line);
+        if writes {
+            return Ok(Box::new(AtLog::begin(self, line, WRITE, Some(alone))?));
+        }
+        Ok(Box::new(AtLog::new(self, line, Asked::NotYet, Some(alone))))
+    }
+
+    fn assume(&self) -> Option<Box<dyn Turn + '_>> {
+        let alone = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let round = (*self.quiet()).filter(|_| !self.standing.is_behind())?;
+        Some(Box::new(AtLog::new(self, Arc::clone(&self.line), Asked::Never { round }, Some(alone))))
     }
 
     fn look(&self) -> Result<Box<dyn Turn + '_>> {
@@ -146,8 +164,20 @@ impl Sequencer for Log {
     }
 }
 
-/// Reads the end of the log from the answer to [`WRITE`] or [`LOOK`].
-fn end_of(messages: &[SimpleQueryMessage]) -> Result<Seen> {
+/// Begins a transaction with `sql`, which asks for the end of the log.
+fn ask(line: &Line, sql: &'static str) -> Result<Asked> {
+    line.call(move |session| {
+        let begun = session.client()?.simple_query(sql).map_err(failed("taking the order"));
+        let asked = begun.and_then(|messages| end_of(&messages));
+        if asked.is_err() {
+            session.rollback();
+        }
+        asked
+    })
+}
+
+/// Reads the end of the log and its round from the answer to [`WRITE`] or [`LOOK`].
+fn end_of(messages: &[SimpleQueryMessage]) -> Result<Asked> {
     let row = messages.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
@@ -155,16 +185,31 @@ fn end_of(messages: &[SimpleQueryMessage]) -> Result<Seen> {
     let end = row.and_then(|row| {
         let entry = row.get(0)?.parse().ok()?;
         let chain = Digest::from_hex(row.get(1)?.strip_prefix("\\x")?)?;
-        Some(Seen { entry, chain })
+        Some(Asked::Yes { end: Seen { entry, chain }, round: row.get(2)?.parse().ok()? })
     });
     end.ok_or_else(|| Error::Corrupt { what: "the shared log has no end".into() })
 }
 
-/// A turn at the log: a transaction on its server.
+/// How a turn knows where the log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// The transaction that is open says so. An entry of another round is not written.
+    Yes { end: Seen, round: i64 },
+    /// It is not known yet.
+    NotYet,
+    /// It is where the file is, unless the entry finds that it ends elsewhere, or in another round.
+    Never { round: i64 },
+}
+
+/// A turn at the log.
 struct AtLog<'a> {
     log: &'a Log,
     line: Arc<Line>,
+    asked: Asked,
+    /// The end of the log.
     end: Seen,
+    /// Whether the file had everything when the turn began.
+    was_current: bool,
     /// What the file has seen.
     seen: Seen,
     phase: Phase,
@@ -208,25 +253,35 @@ impl<'a> AtLog<'a> {
         sql: &'static str,
         alone: Option<MutexGuard<'a, ()>>,
     ) -> Result<Self> {
-        let end = line.call(move |session| {
-            let begun = session.client()?.simple_query(sql).map_err(failed("taking the order"));
-            let end = begun.and_then(|messages| end_of(&messages));
-            if end.is_err() {
-                session.rollback();
-            }
-            end
-        })?;
-        Ok(Self {
+        let asked = ask(&line, sql)?;
+        Ok(Self::new(log, line, asked, alone))
+    }
+
+    fn new(log: &'a Log, line: Arc<Line>, asked: Asked, alone: Option<MutexGuard<'a, ()>>) -> Self {
+        Self {
             log,
             line,
-            end,
+            asked,
+            end: Seen::default(),
+            was_current: false,
             seen: Seen::default(),
             phase: Phase::Gone,
             gone: HashSet::new(),
             few: None,
             has_own: false,
-            is_open: true,
+            is_open: matches!(asked, Asked::Yes { .. }),
             _alone: alone,
+        }
+    }
+
+    fn few(&self) -> Result<Few> {
+        let entry = self.seen();
+        if self.is_open {
+            return self.line.read(move |session| Few::read(session, entry, PAGE_BYTES));
+        }
+        self.line.call(move |session| {
+            session.client()?;
+            Few::read(session, entry, GLANCE_BYTES)
         })
     }
 
@@ -258,22 +313,32 @@ impl Turn for AtLog<'_> {
     fn end(&mut self, seen: Seen) -> Result<Seen> {
         (self.seen, self.phase, self.few, self.has_own) = (seen, Phase::Gone, None, false);
         self.gone.clear();
+        if self.asked == Asked::NotYet {
+            let few = self.few()?;
+            if let Some(end) = few.end.filter(|_| few.is_all && few.follows(seen)) {
+                (self.end, self.few) = (end, Some(few));
+                return Ok(end);
+            }
+            self.asked = ask(&self.line, LOOK)?;
+            self.is_open = true;
+        }
+        self.end = match self.asked {
+            Asked::Yes { end, .. } => end,
+            Asked::NotYet | Asked::Never { .. } => seen,
+        };
+        self.was_current = seen == self.end;
+        if self.was_current {
+            return Ok(self.end);
+        }
         let ahead = |log: String| SharedError::Ahead { file: seen.entry, log }.into();
         if seen.entry > self.end.entry {
             return Err(ahead(format!("ends at entry {}", self.end.entry)));
         }
-        let there = if seen.entry == self.end.entry {
-            Some(self.end.chain)
-        } else {
-            let entry = self.seen();
-            let few = self.line.read(move |session| Few::read(session, entry))?;
-            let chain = few.chain.as_deref().and_then(Digest::from_bytes);
-            self.few = Some(few).filter(|few| few.is_all);
-            if seen.entry == 0 { Some(Digest::START) } else { chain }
-        };
-        if there != Some(seen.chain) {
+        let few = self.few()?;
+        if !few.follows(seen) {
             return Err(ahead("has another entry of that number".into()));
         }
+        self.few = Some(few).filter(|few| few.is_all);
         Ok(self.end)
     }
 
@@ -402,71 +467,26 @@ impl Turn for AtLog<'_> {
         self.has_own
     }
 
-    fn decide(&mut self, effects: &Effects) -> Result<Seen> {
-        let written = Written::of(effects)?;
-        let heads = entry::heads_to_json(&effects.heads);
-        let next = entry::after(self.end, &self.log.node, &heads);
-        let token = uuid::Uuid::new_v4().to_string();
-        let (node, own_token, holder) = (self.log.node.clone(), token.clone(), self.log.leases.holder());
-        let held = self.log.leases.held_of(effects.heads.iter().map(|head| head.conversation.as_str()));
-        let committed = self.line.ask(written.bytes(), move |session| {
-            lease::check(session, &holder, &held)?;
-            enter(session, next, &node, &own_token, &heads, &written)?;
-            let committed = session
-                .same_client()
-                .and_then(|client| client.batch_execute("COMMIT").map_err(failed("committing")));
-            if committed.is_err() {
-                session.hang_up();
+    fn decide(&mut self, effects: &Effects) -> Result<Option<Seen>> {
+        let (round, is_assumed) = match self.asked {
+            Asked::Yes { round, .. } => (round, false),
+            Asked::Never { round } => (round, true),
+            Asked::NotYet => {
+                return Err(Error::Corrupt { what: "a turn that only looks has written".into() });
             }
-            Ok(committed)
-        });
-        // A server that was silent may have come to the commit.
-        let committed = match committed {
-            Ok(done) => done?,
-            Err(Silent) => Err(SharedError::Unknown.into()),
         };
-        self.is_open = false;
-        match committed {
-            Ok(()) => Ok(next),
-            Err(error) if self.log.was_committed(&token)? => {
-                let _was_only_the_answer = error;
-                Ok(next)
-            }
-            Err(error) => Err(error),
+        let draft = Draft::new(self.log, self.end, round, effects)?;
+        let next = draft.next;
+        *self.log.quiet() = None;
+        if !is_assumed {
+            self.log.commit(&self.line, draft)?;
+            self.is_open = false;
+        } else if !self.log.commit_at_once(&self.line, draft)? {
+            return Ok(None);
         }
+        *self.log.quiet() = self.was_current.then_some(round);
+        Ok(Some(next))
     }
-}
-
-impl Log {
-    /// Finds out whether an entry was committed, when the answer to its commit was lost.
-    ///
-    /// The lock on the end of the log is free as soon as the lost transaction has ended in one way or the other.
-    ///
-    /// # Errors
-    /// [`SharedError::Unknown`] if the server cannot be asked for too long.
-    fn was_committed(&self, token: &str) -> Result<bool> {
-        let deadline = Instant::now() + self.patience;
-        loop {
-            let token = token.to_owned();
-            let found = self.line.call(move |session| {
-                let found = find(session, &token);
-                session.rollback();
-                found
-            });
-            match found {
-                Ok(found) => return Ok(found),
-                Err(_) if Instant::now() >= deadline => return Err(SharedError::Unknown.into()),
-                Err(_) => std::thread::sleep(ASK_AGAIN),
-            }
-        }
-    }
-}
-
-fn find(session: &mut Session, token: &str) -> Result<bool> {
-    let doing = "asking whether a commit took place";
-    session.client()?.simple_query(WRITE).map_err(failed(doing))?;
-    let row = session.same_client()?.query_opt(FIND, &[&token]).map_err(failed(doing))?;
-    Ok(row.is_some())
 }
 
 impl Drop for AtLog<'_> {

@@ -254,7 +254,12 @@ impl Replica<'_> {
 
     /// Applies what others have written since. Returns whether there was anything.
     pub(crate) fn follow(&self, progress: &mut dyn FnMut(ReplicaProgress)) -> Result<bool> {
-        self.store.writer()?.follow(progress)
+        self.follow_to(u64::MAX, progress)
+    }
+
+    /// Does the same, unless the file has `entry` by then.
+    pub(crate) fn follow_to(&self, entry: u64, progress: &mut dyn FnMut(ReplicaProgress)) -> Result<bool> {
+        self.store.writer()?.follow_to(entry, progress)
     }
 
     /// Makes the file anew if it was found to differ from the log since this was called last, or if an attempt that failed is due

@@ -2,15 +2,13 @@
 //! twice, and one order explains what all callers saw.
 
 use std::collections::BTreeSet;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use annals::error::SharedError;
 use annals::{Error, Expected, Options, Store};
-use std::io::{Read as _, Write as _};
 
 use crate::history::{Found, Operation, contradiction, now};
 use crate::replicas::{assert_equal, wait_for};
@@ -114,7 +112,7 @@ fn a_server_that_is_killed_again_and_again_loses_nothing() {
 }
 
 /// Asserts that all stores and a new one have the same, and each event once.
-fn assert_the_same(server: &Server, stores: &[Store], written: usize, scratch: &Scratch) {
+pub fn assert_the_same(server: &Server, stores: &[Store], written: usize, scratch: &Scratch) {
     let last = stores[0].append(&conversation("end"), Expected::Any, &[user_message("end", "")]).unwrap();
     let new = server.open(&scratch.path("new.db"));
     for store in stores {
@@ -173,116 +171,6 @@ fn nodes_that_are_killed_again_and_again_lose_nothing() {
     let lost: Vec<&String> = acknowledged.iter().filter(|id| !known.contains(id)).collect();
     assert!(lost.is_empty(), "{lost:?}");
     assert_the_same(&server, &stores, ids.len(), &scratch);
-}
-
-/// What the way to the server does with the next commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    /// It passes.
-    None,
-    /// The connection is lost before the server has it.
-    Before,
-    /// The connection is lost before the client has the answer.
-    After,
-    /// The same, and there is no other connection until the way is open again.
-    AfterForLong,
-}
-
-/// A way to the server that can be cut. It passes bytes, and knows a commit when it sees one.
-struct Way {
-    cut: Arc<Mutex<Cut>>,
-    is_closed: Arc<AtomicBool>,
-}
-
-impl Way {
-    fn open(folder: &Path, server: &Server) -> Self {
-        let listener = UnixListener::bind(folder.join(".s.PGSQL.5432")).unwrap();
-        let way = Self { cut: Arc::new(Mutex::new(Cut::None)), is_closed: Arc::new(AtomicBool::new(false)) };
-        let (cut, is_closed, socket) = (Arc::clone(&way.cut), Arc::clone(&way.is_closed), server.socket());
-        std::thread::spawn(move || {
-            for client in listener.incoming() {
-                let Ok(client) = client else { return };
-                if is_closed.load(Ordering::SeqCst) {
-                    continue;
-                }
-                let there = UnixStream::connect(&socket).unwrap();
-                let (cut, is_closed) = (Arc::clone(&cut), Arc::clone(&is_closed));
-                std::thread::spawn(move || pass(client, there, &cut, &is_closed));
-            }
-        });
-        way
-    }
-
-    fn cut_next(&self, cut: Cut) {
-        *self.cut.lock().unwrap() = cut;
-    }
-}
-
-/// Passes bytes in both directions until the connection is cut.
-fn pass(client: UnixStream, there: UnixStream, cut: &Mutex<Cut>, is_closed: &AtomicBool) {
-    let (mut from, mut to) = (client.try_clone().unwrap(), there.try_clone().unwrap());
-    let (mut answers, mut back) = (there.try_clone().unwrap(), client.try_clone().unwrap());
-    let is_deaf = Arc::new(AtomicBool::new(false));
-    let drops_answers = Arc::clone(&is_deaf);
-    std::thread::spawn(move || {
-        let mut bytes = [0; 1 << 16];
-        while let Ok(count @ 1..) = answers.read(&mut bytes) {
-            if !drops_answers.load(Ordering::SeqCst) && back.write_all(&bytes[..count]).is_err() {
-                break;
-            }
-        }
-        let _is_gone = back.shutdown(std::net::Shutdown::Both);
-    });
-    let mut bytes = [0; 1 << 16];
-    while let Ok(count @ 1..) = from.read(&mut bytes) {
-        let is_commit = bytes[..count].windows(7).any(|window| window == b"COMMIT\0");
-        let cut = if is_commit { std::mem::replace(&mut *cut.lock().unwrap(), Cut::None) } else { Cut::None };
-        if cut == Cut::Before {
-            break;
-        }
-        if cut != Cut::None {
-            is_deaf.store(true, Ordering::SeqCst);
-            is_closed.store(cut == Cut::AfterForLong, Ordering::SeqCst);
-        }
-        if to.write_all(&bytes[..count]).is_err() || cut != Cut::None {
-            break;
-        }
-    }
-    // The server answers what it has, and sees the end then.
-    let _is_gone = to.shutdown(std::net::Shutdown::Write);
-    let _is_gone = client.shutdown(std::net::Shutdown::Both);
-}
-
-#[test]
-fn a_connection_that_is_lost_during_a_commit_is_found_out_about() {
-    let (server, scratch) = (Server::with_log(), Scratch::new());
-    let folder = tempfile::tempdir_in("/tmp").unwrap();
-    let way = Way::open(folder.path(), &server);
-    let address = server.address_at(folder.path().to_str().unwrap());
-    let options = Options::default().busy_timeout(Duration::from_millis(500));
-    let store = Store::open_shared(&address, scratch.path("a.db"), &options).unwrap();
-    let talk = conversation(TALK);
-    let append = |id: &str| store.append(&talk, Expected::Any, &[user_message(id, "text")]);
-    append("first").unwrap();
-    // The server has committed, and only the answer is lost: the caller does not notice.
-    way.cut_next(Cut::After);
-    assert_eq!(append("second").unwrap()[0].sequence.0, 1);
-    // The server never had it: it is refused, and may be tried again.
-    way.cut_next(Cut::Before);
-    let lost = append("third");
-    assert!(matches!(lost, Err(Error::Shared(SharedError::Unreachable { .. }))), "{lost:?}");
-    assert!(lost.unwrap_err().is_transient());
-    let again = append("third").unwrap();
-    assert_eq!((again[0].sequence.0, again[0].known), (2, false));
-    // The server cannot be asked. The next attempt finds that it took place.
-    way.cut_next(Cut::AfterForLong);
-    let unknown = append("fourth");
-    assert!(matches!(unknown, Err(Error::Shared(SharedError::Unknown))), "{unknown:?}");
-    assert_eq!(event_ids(&store, &talk).len(), 3, "the file never has what may not be");
-    way.is_closed.store(false, Ordering::SeqCst);
-    let found = append("fourth").unwrap();
-    assert_eq!((found[0].sequence.0, found[0].known), (3, true));
-    assert_the_same(&server, std::slice::from_ref(&store), 4, &scratch);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod support;
 
 #[cfg(feature = "cli")]
 mod cli;
+mod cuts;
 mod faults;
 mod history;
 #[cfg(feature = "agent")]

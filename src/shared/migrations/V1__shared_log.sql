@@ -15,14 +15,15 @@ CREATE TABLE log (
 CREATE TABLE log_end (
     one            boolean     PRIMARY KEY DEFAULT true CHECK (one),
     entry          bigint      NOT NULL CHECK (entry >= 0),
-    chain          bytea       NOT NULL CHECK (length(chain) = 32)
+    chain          bytea       NOT NULL CHECK (length(chain) = 32),
+    round          bigint      NOT NULL DEFAULT 0      -- grows when a store says that an entry of its was not written: the
+                                                       -- statement may still be on its way, and finds another round then
 ) WITH (fillfactor = 10);
 
 -- One row a commit.
 CREATE TABLE entry (
     number         bigint      PRIMARY KEY,            -- 1, 2, 3, … without a gap
     node           text        NOT NULL,               -- the store that wrote it: a UUID of its process
-    token          text        NOT NULL UNIQUE,        -- by which a writer finds out whether it was committed
     made_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     heads          bytea       NOT NULL,               -- the ends of the chains of the conversations that it changed, as JSON
     chain          bytea       NOT NULL CHECK (length(chain) = 32) -- SHA-256 over the chain before it, number, node and heads

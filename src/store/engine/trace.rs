@@ -37,8 +37,10 @@ mod emitted {
         }
 
         /// A transaction that has the appends of several callers.
-        pub(in crate::store) fn commit(requests: usize) -> Self {
-            Self::enter(debug_span!(target: TARGET, "commit", requests, appends = Empty, error = Empty))
+        pub(in crate::store) fn commit() -> Self {
+            Self::enter(debug_span!(
+                target: TARGET, "commit", requests = Empty, appends = Empty, error = Empty
+            ))
         }
 
         /// A page of a conversation's events.
@@ -120,7 +122,7 @@ mod silent {
             Self
         }
 
-        pub(in crate::store) fn commit(_requests: usize) -> Self {
+        pub(in crate::store) fn commit() -> Self {
             Self
         }
 

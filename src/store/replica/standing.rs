@@ -92,6 +92,17 @@ impl Standing {
         self.changed.notify_all();
     }
 
+    /// Returns the last entry that the file has, as this process knows it.
+    pub(in crate::store) fn entry(&self) -> u64 {
+        self.now().status.entry
+    }
+
+    /// Returns whether the log has more than the file, as this process knows it.
+    pub(crate) fn is_behind(&self) -> bool {
+        let now = self.now();
+        now.status.log_entry > now.status.entry
+    }
+
     /// Notes that the events at these positions came from elsewhere.
     pub(in crate::store) fn came(&self, mut positions: Vec<i64>) {
         positions.sort_unstable();

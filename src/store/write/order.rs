@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+#[cfg(feature = "postgres")]
+use crate::error::Error;
 use crate::error::{Result, SharedError};
 use crate::store::engine::transaction::Write;
 #[cfg(feature = "postgres")]
@@ -47,6 +49,10 @@ pub(crate) trait Sequencer: Send + Sync {
     /// Begins a turn. With `writes`, no other store has a turn that writes until this one is dropped or decided.
     fn turn(&self, writes: bool) -> Result<Box<dyn Turn + '_>>;
 
+    /// Begins a turn that writes without asking the log first. [`Turn::end`] takes it that the log ends where the file is, and
+    /// [`Turn::decide`] finds out. `None` if other stores write, so that this would mostly be in vain.
+    fn assume(&self) -> Option<Box<dyn Turn + '_>>;
+
     /// Begins a turn that writes nothing, on a connection of its own: turns that write go on meanwhile.
     fn look(&self) -> Result<Box<dyn Turn + '_>>;
 }
@@ -73,11 +79,12 @@ pub(crate) trait Turn {
     /// Returns whether one of these entries is this store's own, whose answer was lost. Known after [`Turn::heads`].
     fn has_own(&self) -> bool;
 
-    /// Writes an entry with these effects and commits it. Returns the new end of the log.
+    /// Writes an entry with these effects and commits it. Returns the new end of the log. `None` if the end was assumed, and
+    /// the log cannot be said to end there now. Nothing was written then, and the work has to be done again in a turn that asks.
     ///
     /// # Errors
     /// [`SharedError::Unknown`] if the server cannot say whether it was committed. After any other error it was not.
-    fn decide(&mut self, effects: &Effects) -> Result<Seen>;
+    fn decide(&mut self, effects: &Effects) -> Result<Option<Seen>>;
 }
 
 /// Changes of others.
@@ -109,6 +116,9 @@ pub(in crate::store) struct Ordered<'a> {
     /// The end of the log that the file has, if the work changes nothing.
     #[cfg(feature = "postgres")]
     seen: Seen,
+    /// Whether the log was not asked yet what others wrote.
+    #[cfg(feature = "postgres")]
+    is_assumed: bool,
     /// Dropped after the transaction.
     #[cfg(feature = "postgres")]
     turn: Option<(&'a dyn Sequencer, Box<dyn Turn + 'a>)>,
@@ -126,27 +136,60 @@ impl<'a> Ordered<'a> {
             #[cfg(feature = "postgres")]
             seen: Seen::default(),
             #[cfg(feature = "postgres")]
+            is_assumed: false,
+            #[cfg(feature = "postgres")]
             turn: None,
         })
     }
 
-    /// Begins a transaction of a replica, which has everything that was written before.
+    /// Begins a transaction of a replica, which has everything that was written before. With `may_assume`, that may be
+    /// assumed: the work must be such that it can be done again, and [`Ordered::commit_if_current`] ends it.
     ///
     /// # Errors
     /// [`SharedError`], and [`Busy`](crate::Error::Busy) as [`Ordered::alone`].
     #[cfg(feature = "postgres")]
-    pub(super) fn in_turn(db: &'a Connection, order: &'a dyn Sequencer, patience: Duration) -> Result<Self> {
-        let mut turn = order.turn(true)?;
+    pub(super) fn in_turn(
+        db: &'a Connection,
+        order: &'a dyn Sequencer,
+        may_assume: bool,
+        patience: Duration,
+    ) -> Result<Self> {
+        let assumed = if may_assume { order.assume() } else { None };
+        let is_assumed = assumed.is_some();
+        let mut turn = assumed.map_or_else(|| order.turn(true), Ok)?;
         database::set_overwriting(db, "ON")?;
         let write = Write::begin(db, patience)?;
         let (news, seen) = catch_up(&write, order, turn.as_mut(), &mut |_| ())?;
         replica::begin(&write)?;
-        Ok(Self { write, news, seen, turn: Some((order, turn)) })
+        Ok(Self { write, news, seen, is_assumed, turn: Some((order, turn)) })
     }
 
     /// Returns what it has got from others. With any news, nothing that was known is true.
     pub(super) fn news(&self) -> Applied {
         self.news
+    }
+
+    /// Returns whether what was found in it may not be true any more: the log was not asked.
+    pub(super) fn is_assumed(&self) -> bool {
+        #[cfg(feature = "postgres")]
+        return self.is_assumed;
+        #[cfg(not(feature = "postgres"))]
+        false
+    }
+
+    /// Commits as [`Ordered::commit`], if everything that was found is true: nothing was assumed, or the log says so. Returns
+    /// whether it did. Nothing was written otherwise.
+    ///
+    /// # Errors
+    /// As [`Ordered::commit`].
+    pub(super) fn commit_if_current(self) -> Result<bool> {
+        #[cfg(feature = "postgres")]
+        if self.is_assumed {
+            let effects = replica::captured(&self.write)?;
+            // Without an entry the log is not asked.
+            return if effects.is_empty() { Ok(false) } else { self.enter(&effects) };
+        }
+        self.commit().map(|()| true)
     }
 
     /// Commits: in the shared log if there is one, and then in the file.
@@ -155,24 +198,32 @@ impl<'a> Ordered<'a> {
     /// [`SharedError::OnlyThere`] if the log has it and the file has not.
     pub(in crate::store) fn commit(self) -> Result<()> {
         #[cfg(feature = "postgres")]
-        if let Some((order, mut turn)) = self.turn {
+        if let Some((order, _)) = &self.turn {
             let effects = replica::captured(&self.write)?;
-            let seen = if effects.is_empty() {
+            if effects.is_empty() {
                 self.write.commit()?;
-                self.seen
-            } else {
-                let seen = turn.decide(&effects)?;
-                order.standing().knows_of(seen.entry);
-                let noted = place::save(&self.write, order.log_id(), seen);
-                noted
-                    .and_then(|()| self.write.commit())
-                    .map_err(|error| SharedError::OnlyThere { source: error.into() })?;
-                seen
-            };
-            order.standing().has(seen.entry);
-            return Ok(());
+                order.standing().has(self.seen.entry);
+                return Ok(());
+            }
+            let what = "work that cannot be done again did not have the order";
+            return if self.enter(&effects)? { Ok(()) } else { Err(Error::Corrupt { what: what.into() }) };
         }
         self.write.commit()
+    }
+
+    /// Commits what was changed in the log and then in the file. Returns false, with nothing written, if the log was not
+    /// asked before and ends elsewhere.
+    #[cfg(feature = "postgres")]
+    fn enter(self, effects: &Effects) -> Result<bool> {
+        let Some((order, mut turn)) = self.turn else { return Ok(false) };
+        let Some(seen) = turn.decide(effects)? else { return Ok(false) };
+        order.standing().knows_of(seen.entry);
+        let noted = place::save(&self.write, order.log_id(), seen);
+        noted
+            .and_then(|()| self.write.commit())
+            .map_err(|error| SharedError::OnlyThere { source: error.into() })?;
+        order.standing().has(seen.entry);
+        Ok(true)
     }
 }
 

@@ -13,14 +13,16 @@ pub(super) fn still_open(write: &Ordered<'_>, answer: Answer) -> Result<Answer> 
     answer.and_then(|_| Err(Error::Corrupt { what: "the transaction ended by itself".into() }))
 }
 
-/// Commits unless every request failed. Then the transaction is dropped, which saves a sync. Returns the answers, and what
-/// is known after the commit.
-pub(super) fn finish(write: Ordered<'_>, answers: Vec<Answer>, known: Known) -> Result<(Vec<Answer>, Known)> {
+/// How a group has ended: the answers, and what is known after the commit. `None` if nothing was written and the answers
+/// may be wrong.
+pub(super) type Finished = Option<(Vec<Answer>, Known)>;
+
+/// Commits unless every request failed. Then the transaction is dropped, which saves a sync.
+pub(super) fn finish(write: Ordered<'_>, answers: Vec<Answer>, known: Known) -> Result<Finished> {
     if answers.iter().all(Result::is_err) {
-        return Ok((answers, Known::default()));
+        return Ok((!write.is_assumed()).then(|| (answers, Known::default())));
     }
-    write.commit()?;
-    Ok((answers, known))
+    Ok(write.commit_if_current()?.then_some((answers, known)))
 }
 
 /// Copies an error for another caller of the group.

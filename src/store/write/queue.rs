@@ -223,9 +223,15 @@ impl Queue {
 
     /// Takes the jobs of the next transaction.
     pub(super) fn take_group(&self) -> Vec<Arc<Job>> {
-        let mut waiting = lock(&self.waiting);
         let mut group = Vec::new();
-        let mut bytes = 0;
+        self.add_to(&mut group);
+        group
+    }
+
+    /// Adds the jobs that came since the group of a transaction was taken, as far as it has room for them.
+    pub(super) fn add_to(&self, group: &mut Vec<Arc<Job>>) {
+        let mut waiting = lock(&self.waiting);
+        let mut bytes = group.iter().map(|job| job.request.bytes()).sum::<usize>();
         while let Some(job) = waiting.jobs.front() {
             let size = job.request.bytes();
             bytes += size;
@@ -236,7 +242,6 @@ impl Queue {
             group.extend(waiting.jobs.pop_front());
         }
         self.notify_room(waiting);
-        group
     }
 
     /// Returns whether no thread leads, or was called to lead.

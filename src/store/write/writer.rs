@@ -18,7 +18,7 @@ use super::leading::{self, Held};
 #[cfg(feature = "postgres")]
 use super::order::Sequencer;
 use super::order::{Applied, Ordered};
-use super::outcome::{copied, finish, still_open};
+use super::outcome::{Finished, copied, finish, still_open};
 use super::queue::{Answer, Job, Lead, Queue, lock};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
@@ -261,17 +261,17 @@ impl Writer {
         let answers = {
             let mut connection = lock(&self.connection);
             baton.group = self.queue.take_group();
-            self.commit_group(&mut connection, &baton.group)
+            self.commit_group(&mut connection, &mut baton.group)
         };
         let group = std::mem::take(&mut baton.group);
         (group, answers, baton)
     }
 
-    fn commit_group(&self, slot: &mut Slot, group: &[Arc<Job>]) -> Vec<Answer> {
+    fn commit_group(&self, slot: &mut Slot, group: &mut Vec<Arc<Job>>) -> Vec<Answer> {
         // When the last handle was dropped, only callbacks wait for answers. Not each group waits again then.
         let gives_up = slot.was_busy && self.signal.is_closed();
         let patience = if gives_up { Duration::ZERO } else { self.options.busy_timeout };
-        let span = Span::commit(group.len());
+        let span = Span::commit();
         let known = std::mem::take(&mut slot.known);
         let outcome = self.with(slot, Presence::check_before_append, |db| {
             carry_guards(db)?;
@@ -280,6 +280,7 @@ impl Writer {
                 None => self.group_or_undo(db, group, patience),
             }
         });
+        span.count("requests", group.len() as u64);
         let outcome = outcome.map(|(answers, known)| {
             // What is known is only true if it was committed and if this is still the connection that knows it.
             if slot.db.is_some() {
@@ -305,29 +306,32 @@ impl Writer {
 
     /// Writes a group without savepoints. This is faster: SQLite need not be able to undo a part of the transaction.
     ///
-    /// `None` if a request failed half way. Nothing is written then.
+    /// `None` if a request failed half way, or if other machines have written to the shared log meanwhile. Nothing is written
+    /// then.
     fn try_group(
         &self,
         db: &Connection,
-        group: &[Arc<Job>],
+        group: &mut Vec<Arc<Job>>,
         patience: Duration,
         known: Known,
-    ) -> Result<Option<(Vec<Answer>, Known)>> {
-        let write = self.begin_current(db, patience)?;
+    ) -> Result<Finished> {
+        let write = self.begin_current(db, true, patience)?;
+        // It may have waited for another process or machine. What came meanwhile needs no transaction of its own.
+        self.queue.add_to(group);
         let known = if write.news() == Applied::Nothing { known } else { Known::default() };
         let mut session = Session::new(&write, self.hosted.as_deref(), known.still(&write)?);
         let mut answers = Vec::with_capacity(group.len());
-        for job in group {
+        for job in group.iter() {
             match session.try_append(&job.request) {
                 Tried::Answered(answer) => answers.push(still_open(&write, answer)?),
-                Tried::Torn(error) if group.len() == 1 => {
+                Tried::Torn(error) if group.len() == 1 && !write.is_assumed() => {
                     return Ok(Some((vec![Err(error)], Known::default())));
                 }
                 Tried::Torn(_) => return Ok(None),
             }
         }
         let known = session.finish()?;
-        finish(write, answers, known).map(Some)
+        finish(write, answers, known)
     }
 
     /// Writes a group with a savepoint for each request. A request that fails half way is undone and the others stay.
@@ -337,7 +341,7 @@ impl Writer {
         group: &[Arc<Job>],
         patience: Duration,
     ) -> Result<(Vec<Answer>, Known)> {
-        let write = self.begin_current(db, patience)?;
+        let write = self.begin_current(db, false, patience)?;
         let mut session = Session::new(&write, self.hosted.as_deref(), Known::default().still(&write)?);
         let mut answers = Vec::with_capacity(group.len());
         for job in group {
@@ -345,14 +349,20 @@ impl Writer {
             answers.push(still_open(&write, answer)?);
         }
         let known = session.finish()?;
-        finish(write, answers, known)
+        let moved = || Error::Corrupt { what: "a group in its turn was not the next".into() };
+        finish(write, answers, known)?.ok_or_else(moved)
     }
 
     /// Begins a transaction in which the host's own projections have read the whole log. If they are far behind, other
     /// processes get their turn between the steps.
-    fn begin_current<'a>(&'a self, db: &'a Connection, patience: Duration) -> Result<Ordered<'a>> {
+    fn begin_current<'a>(
+        &'a self,
+        db: &'a Connection,
+        may_assume: bool,
+        patience: Duration,
+    ) -> Result<Ordered<'a>> {
         loop {
-            let write = self.begin(db, patience)?;
+            let write = self.begin_in(db, may_assume, patience)?;
             match self.hosted.as_ref().map(|hosted| hosted.step(&write)).transpose()? {
                 None | Some(Stepped::WereCurrent | Stepped::AreCurrent) => return Ok(write),
                 Some(Stepped::More) => write.commit()?,
@@ -593,6 +603,30 @@ mod tests {
         let other = rusqlite::Connection::open(&path).expect("a connection");
         other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
         (folder, other, store)
+    }
+
+    #[test]
+    fn what_comes_while_a_group_waits_for_another_program_is_committed_with_it() {
+        let (_folder, other, store) = locked(PATIENCE);
+        let id = ConversationId::new("c").expect("an id");
+        let (sender, receiver) = mpsc::channel();
+        let begin = |name: &str| {
+            let sender = sender.clone();
+            let done = move |answer| sender.send(answer).expect("the receiver is open");
+            store.append_later(&id, append(name), done, |lead| drop(std::thread::spawn(move || drop(lead))));
+        };
+        begin("first");
+        let queue = &store.writer().expect("it writes").queue;
+        while queue.next_is_later() {
+            std::thread::yield_now();
+        }
+        ["a", "b", "c"].into_iter().for_each(begin);
+        other.execute_batch("COMMIT").expect("no lock");
+        for _ in 0..4 {
+            receiver.recv_timeout(PATIENCE).expect("answered").expect("appended");
+        }
+        let counts = store.maintenance().counts();
+        assert_eq!((counts.appends, counts.commits), (4, 1));
     }
 
     #[test]

@@ -33,9 +33,20 @@ impl Writer {
         db: &'a Connection,
         patience: Duration,
     ) -> Result<Ordered<'a>> {
+        self.begin_in(db, false, patience)
+    }
+
+    /// Does the same. With `may_assume`, the shared log may be asked at the end only; see [`Ordered::in_turn`].
+    #[cfg_attr(not(feature = "postgres"), allow(unused_variables))]
+    pub(super) fn begin_in<'a>(
+        &'a self,
+        db: &'a Connection,
+        may_assume: bool,
+        patience: Duration,
+    ) -> Result<Ordered<'a>> {
         #[cfg(feature = "postgres")]
         if let Some(order) = &self.order {
-            let begun = Ordered::in_turn(db, order.as_ref(), patience);
+            let begun = Ordered::in_turn(db, order.as_ref(), may_assume, patience);
             let ordered = begun.inspect_err(|error| order.standing().failed(error))?;
             self.has_wiped.fetch_or(ordered.news() == Applied::Wiped, Ordering::Relaxed);
             return Ok(ordered);
@@ -59,10 +70,21 @@ impl Writer {
         self.has_wiped.swap(false, Ordering::Relaxed)
     }
 
-    /// Applies what others have written to the shared log since. Returns whether there was anything.
+    /// Applies what others have written to the shared log since, unless the file has `entry` by then. Returns whether there was
+    /// anything.
     #[cfg(feature = "postgres")]
-    pub(in crate::store) fn follow(&self, progress: &mut dyn FnMut(ReplicaProgress)) -> Result<bool> {
+    pub(in crate::store) fn follow_to(
+        &self,
+        entry: u64,
+        progress: &mut dyn FnMut(ReplicaProgress),
+    ) -> Result<bool> {
         let Some(order) = &self.order else { return Ok(false) };
+        self.refuse_reentry()?;
+        // A write of this store that is under way may bring it.
+        drop(lock(&self.connection));
+        if order.standing().entry() >= entry {
+            return Ok(false);
+        }
         let work = |write: &Write<'_>| {
             let mut turn = order.turn(false)?;
             let (news, seen) = order::catch_up(write, order.as_ref(), turn.as_mut(), progress)?;

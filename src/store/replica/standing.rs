@@ -121,6 +121,7 @@ impl Standing {
     }
 
     /// Returns whether the event at a position came from elsewhere, as far as this process knows.
+    #[cfg_attr(not(feature = "server"), allow(dead_code))]
     pub(in crate::store) fn is_from_elsewhere(&self, position: i64) -> bool {
         let came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
         let after = came.partition_point(|range| *range.start() <= position);

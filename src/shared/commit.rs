@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::enter::{Draft, Entered, enter};
+use super::enter::{Draft, Entered, WRITING, enter};
 use super::lease;
 use super::line::{Line, Session, Silent, failed, unreachable};
 use super::turn::{Log, WRITE};
@@ -16,7 +16,6 @@ const NEXT_ROUND: &str = "UPDATE log_end SET round = round + 1 WHERE one; COMMIT
 /// The pause between two questions about an entry.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-const WRITING: &str = "writing an entry";
 const ASKING: &str = "asking whether a commit took place";
 
 impl Log {

@@ -52,7 +52,7 @@ const ENTER: &str = "WITH leases AS MATERIALIZED (SELECT 1 FROM lease JOIN unnes
      woken AS MATERIALIZED (SELECT pg_notify('annals_' || current_schema(), $2::text || ' ' || ended.entry) FROM ended) \
      SELECT count(*) FROM woken";
 
-const DOING: &str = "writing an entry";
+pub(super) const WRITING: &str = "writing an entry";
 
 /// An entry that is ready to be written.
 pub(super) struct Draft {
@@ -119,7 +119,7 @@ pub(super) fn enter(session: &mut Session, draft: &Draft) -> Result<Entered> {
     for (sql, keys) in REMOVE.into_iter().zip([&written.gone, &written.gone, &written.gone, &written.removed])
     {
         if !keys.is_empty() {
-            session.same_client()?.execute(sql, &[keys]).map_err(failed(DOING))?;
+            session.same_client()?.execute(sql, &[keys]).map_err(failed(WRITING))?;
         }
     }
     let (entry, chain) = (draft.next.entry.cast_signed(), draft.next.chain.0.as_slice());
@@ -169,8 +169,8 @@ pub(super) fn enter(session: &mut Session, draft: &Draft) -> Result<Entered> {
     match entered {
         Ok(row) if row.get::<_, i64>(0) == 1 => Ok(Entered::Yes),
         Ok(_) => Ok(Entered::No),
-        Err(error) if is_refusal(&error) => Err(failed(DOING)(error)),
-        Err(error) => Ok(Entered::Unknown(failed(DOING)(error))),
+        Err(error) if is_refusal(&error) => Err(failed(WRITING)(error)),
+        Err(error) => Ok(Entered::Unknown(failed(WRITING)(error))),
     }
 }
 

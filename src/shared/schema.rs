@@ -19,6 +19,8 @@ const STATUS: &str = "SELECT (SELECT entry FROM log_end), (SELECT count(*) FROM 
      (SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class \
      WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r')";
 
+const TABLES: &str = "SELECT max(version)::bigint FROM refinery_schema_history";
+
 /// The schemas with a log that this role may read.
 const LOGS: &str = "SELECT n.nspname FROM pg_namespace AS n JOIN pg_class AS l ON l.relnamespace = n.oid AND l.relname = 'log' \
      JOIN pg_class AS e ON e.relnamespace = n.oid AND e.relname = 'log_end' \
@@ -160,6 +162,22 @@ pub(super) fn describe(client: &mut Client, address: &Address) -> Result<(String
         Ok(None) => Err(none(address)),
         Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Err(none(address)),
         Err(error) => Err(failed("looking at the log")(error)),
+    }
+}
+
+/// Returns the id of a log that this program can use: its tables are those that this program makes, and so are its files.
+///
+/// # Errors
+/// As [`describe`], and [`SharedError::OtherVersion`].
+pub(super) fn check(client: &mut Client, address: &Address) -> Result<String> {
+    let (log_id, found) = describe(client, address)?;
+    let row = client.query_one(TABLES, &[]).map_err(failed("looking at the log"))?;
+    let own = embedded::migrations::runner();
+    let tables = own.get_migrations().iter().map(|made| made.version()).max().map_or(0, i64::from);
+    let found = [(found, i64::from(SCHEMA_VERSION)), (row.get::<_, Option<i64>>(0).unwrap_or(0), tables)];
+    match found.into_iter().find(|(found, known)| found != known) {
+        Some((found, known)) => Err(SharedError::OtherVersion { found, known }.into()),
+        None => Ok(log_id),
     }
 }
 

@@ -17,7 +17,7 @@ use super::news::{Entry, Few, GLANCE_BYTES, PAGE_BYTES};
 use super::schema;
 use crate::chain::Digest;
 use crate::error::{Error, Result, SharedError};
-use crate::store::{Effects, Head, News, Row, SCHEMA_VERSION, Seen, Sequencer, SqlValue, Standing, Turn};
+use crate::store::{Effects, Head, News, Row, Seen, Sequencer, SqlValue, Standing, Turn};
 
 /// Takes the order.
 pub(super) const WRITE: &str = "BEGIN; SELECT entry, chain, round FROM log_end WHERE one FOR UPDATE";
@@ -67,11 +67,7 @@ impl Log {
     pub(super) fn open(address: &Address, patience: Duration) -> Result<Self> {
         let (line, desk) = (Line::start(address, patience)?, Line::start(address, patience)?);
         let described = address.clone();
-        let (log_id, found) = line.call(move |session| schema::describe(session.client()?, &described))?;
-        let known = i64::from(SCHEMA_VERSION);
-        if found != known {
-            return Err(SharedError::OtherVersion { found, known }.into());
-        }
+        let log_id = line.call(move |session| schema::check(session.client()?, &described))?;
         let (turn, node) = (Mutex::new(()), uuid::Uuid::new_v4().to_string());
         Ok(Self {
             line: Arc::new(line),

@@ -150,6 +150,8 @@ async def balance(port, servers):
 
 
 def serve(port, folder):
+    if PLACE not in os.environ:
+        sys.exit("there is no PostgreSQL server: run this within `pair.py within COMMAND...`")
     schema = "pair_" + hashlib.sha256(str(folder).encode()).hexdigest()[:16]
     os.environ["ANNALS_SHARED"] = f"host={os.environ[PLACE]} user=annals dbname=postgres schema={schema}"
     if subprocess.run([ANNALS, "shared", "status"], capture_output=True).returncode != 0:

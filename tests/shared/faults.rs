@@ -174,6 +174,21 @@ fn nodes_that_are_killed_again_and_again_lose_nothing() {
 }
 
 #[test]
+fn a_log_with_other_tables_is_refused() {
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let options = Options::default();
+    let open = || Store::open_shared(&server.address(), scratch.path("a.db"), &options);
+    drop(open().unwrap());
+    for change in ["version + 1", "version - 2"] {
+        let sql = format!("UPDATE refinery_schema_history SET version = {change}");
+        server.client().batch_execute(&sql).unwrap();
+        let refused = open();
+        assert!(matches!(refused, Err(Error::Shared(SharedError::OtherVersion { .. }))), "{refused:?}");
+        assert!(!refused.unwrap_err().is_transient());
+    }
+}
+
+#[test]
 fn a_file_that_is_ahead_of_its_log_is_not_written() {
     let (server, scratch) = (Server::with_log(), Scratch::new());
     let store = server.open(&scratch.path("a.db"));

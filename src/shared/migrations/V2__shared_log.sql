@@ -1,5 +1,7 @@
 -- The log of one store that several machines share. It lies in a schema of its own, which the search path names.
 --
+-- With each change of these tables this file gets the next number: a log with other tables is refused and not misread.
+--
 -- Every row of the truth is here once, as it is now, with the entry that wrote it last. `docs/shared.md` says what may be
 -- asked here, and what may not be changed.
 

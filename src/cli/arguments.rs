@@ -25,8 +25,8 @@ pub(super) struct Arguments {
     pub db: PathBuf,
 
     /// The log in PostgreSQL that the file is a replica of
-    #[cfg(feature = "postgres")]
     #[arg(long, global = true, value_name = "ADDRESS", env = "ANNALS_SHARED", hide_env_values = true)]
+    #[cfg_attr(not(feature = "postgres"), arg(hide = true))]
     pub shared: Option<String>,
 
     /// Print JSON for programs; docs/cli.md describes it

@@ -101,6 +101,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
+#[cfg(not(feature = "postgres"))]
+use clap::error::{ContextKind, ContextValue};
 
 use crate::error::{Error, ErrorClass, InputError, Result, SetupError, SharedError};
 use crate::store::{Options, Store};
@@ -131,11 +133,7 @@ pub fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let output = Output::new(arguments.json, is_paged(&given));
-    let place = Place {
-        path: &arguments.db,
-        #[cfg(feature = "postgres")]
-        shared: arguments.shared.as_deref(),
-    };
+    let place = Place { path: &arguments.db, shared: arguments.shared.as_deref() };
     match arguments.command.run(&place, &output).and_then(|code| output.flush().map(|()| code)) {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::from(DONE),
@@ -146,8 +144,18 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// What a program says that knows no shared logs.
+#[cfg(not(feature = "postgres"))]
+const WITHOUT_SHARED: &str = "this program was built without the feature `postgres`; `cargo install annals --features postgres` \
+     builds one with it, and without --shared and ANNALS_SHARED the file is on its own";
+
 /// Prints why the arguments are wrong, or the help that they ask for.
 fn refuse(error: &clap::Error) -> ExitCode {
+    #[cfg(not(feature = "postgres"))]
+    if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("shared".into())) {
+        print::tell(format_args!("annals: there is no command `shared`: {WITHOUT_SHARED}"));
+        return ExitCode::from(REFUSED);
+    }
     let _ = error.print();
     ExitCode::from(if error.use_stderr() { REFUSED } else { DONE })
 }
@@ -168,27 +176,18 @@ fn is_paged(_given: &clap::ArgMatches) -> bool {
 struct Place<'a> {
     path: &'a Path,
     /// The address of the log that the file is a replica of. `None` if it is on its own.
-    #[cfg(feature = "postgres")]
     shared: Option<&'a str>,
 }
 
 impl<'a> Place<'a> {
     /// Another file, on the same log if there is one.
     fn of<'b>(&'b self, path: &'b Path) -> Place<'b> {
-        Place {
-            path,
-            #[cfg(feature = "postgres")]
-            shared: self.shared,
-        }
+        Place { path, shared: self.shared }
     }
 
     /// A file on its own.
     fn alone(path: &'a Path) -> Self {
-        Self {
-            path,
-            #[cfg(feature = "postgres")]
-            shared: None,
-        }
+        Self { path, shared: None }
     }
 
     /// Returns the `--db` option as the user must type it. Empty for the default database.
@@ -232,9 +231,14 @@ impl<'a> Place<'a> {
 }
 
 impl Place<'_> {
+    /// Opens the file. If a shared log is named, that is refused: the user believes that it gets what is written, and that the
+    /// file has what others wrote.
     #[cfg(not(feature = "postgres"))]
     fn open_here_or_shared(&self, options: &Options) -> Result<Store> {
-        Store::open_with(self.path, options)
+        match self.shared {
+            Some(_) if !options.read_only => Err(SharedError::Address { what: WITHOUT_SHARED.into() }.into()),
+            Some(_) | None => Store::open_with(self.path, options),
+        }
     }
 
     /// Opens the file, on its shared log if one is named and the file may be written.
@@ -282,7 +286,9 @@ fn hint_of_shared(error: &SharedError) -> Option<String> {
         SharedError::NotItsReplica { .. } => {
             "name another file with --db, which is made; `annals merge --into REPLICA FILE` brings what is in this one"
         }
-        SharedError::OtherVersion { .. } => "all machines that share a log use one version of annals",
+        SharedError::OtherVersion { .. } => {
+            "all machines that share a log use one version of annals; a log of another version is made anew (docs/shared.md)"
+        }
         SharedError::Unknown | SharedError::OnlyThere { .. } => {
             "do it again: what was written is not written twice"
         }

@@ -28,7 +28,11 @@ impl Program {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
-        command.current_dir(self.folder.path()).env_remove("ANNALS_DB").args(arguments);
+        command
+            .current_dir(self.folder.path())
+            .env_remove("ANNALS_DB")
+            .env_remove("ANNALS_SHARED")
+            .args(arguments);
         command
     }
 
@@ -560,4 +564,24 @@ fn a_replay_in_json_has_one_step_per_line() {
     assert_eq!(last["lines"], serde_json::json!(["back on A again"]));
     assert_eq!(last["total"]["prompt_tokens"], 935);
     assert_eq!(last["request"]["prompt_tokens"], 210);
+}
+
+#[cfg(not(feature = "postgres"))]
+#[test]
+fn a_program_that_knows_no_shared_log_does_not_write_as_if_there_were_none() {
+    let program = Program::new();
+    let refused = |mut command: Command| {
+        let done = command.env("ANNALS_SHARED", "host=/nowhere").output().unwrap();
+        assert_eq!(done.status.code(), Some(1), "{command:?}");
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(said.contains("cargo install annals --features postgres"), "{command:?}: {said}");
+    };
+    let from = golden("conversations");
+    refused(program.command(&["import", from.to_str().unwrap()]));
+    refused(program.command(&["--shared", "host=/nowhere", "import", from.to_str().unwrap()]));
+    refused(program.command(&["serve", "--port", "0"]));
+    refused(program.command(&["shared", "status"]));
+    assert!(!program.folder.path().join("annals.db").exists());
+    program.succeed(&["import", from.to_str().unwrap()]);
+    refused(program.command(&["list"]));
 }

@@ -116,10 +116,8 @@ impl Tree {
             self.missing.remove(&waiting);
         }
         self.ids.push(id);
-        let event_kind = kind::canonical(event_kind);
-        let moves_head = kind::moves_head(event_kind);
-        self.can_hold_head.push(moves_head && event_kind != kind::CONVERSATION_ERROR);
-        self.moves_head.push(moves_head);
+        self.can_hold_head.push(kind::can_hold_head(event_kind));
+        self.moves_head.push(kind::moves_head(event_kind));
     }
 
     /// Returns the number of events.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use annals::audit::{self, REPORTS};
-use annals::store::{SqlLimits, SqlQuery, Truncation};
+use annals::store::{SearchFilter, SqlLimits, SqlQuery, Truncation};
 use annals::{ConversationId, Store};
 use rusqlite::{Connection, OpenFlags};
 use sha2::{Digest as _, Sha256};
@@ -35,6 +35,14 @@ const QUESTIONS: [(&str, &str); 5] = [
     ("why it failed", "SELECT class, count(*) FROM errors GROUP BY class"),
 ];
 
+/// Searches: words that are in almost every long text, a phrase, and a beginning.
+const SEARCHES: [(&str, &str); 4] = [
+    ("for a word", "timeout"),
+    ("for three words", "socket naïve metric"),
+    ("for a phrase", "\"lock queue worker\""),
+    ("for the beginning of a word", "rend*"),
+];
+
 /// The number of events for which a question may take one second.
 const EVENTS_PER_SECOND: f64 = 50_000.0;
 
@@ -48,6 +56,7 @@ pub fn measure(folder: &Path, table: &mut Table, count: usize) {
     verification(&store, &db, count, bytes, table);
     reports(&store, &db, table);
     questions(&store, count, table);
+    searches(&store, count, table);
 }
 
 /// Writes conversations of [`LENGTH`] events. Returns the payload bytes of each batch.
@@ -165,6 +174,27 @@ fn questions(store: &Store, count: usize, table: &mut Table) {
             });
             if round > 0 {
                 row.push(ours.as_secs_f64(), count as f64 / EVENTS_PER_SECOND);
+            }
+        }
+        table.add(&row);
+    }
+}
+
+/// Measures the first search, which makes the index, and searches after it.
+fn searches(store: &Store, count: usize, table: &mut Table) {
+    let filter = SearchFilter::default();
+    let find = |text: &str| store.search(text, &filter, 20, &mut |_| ()).expect(text).len();
+    let mut row = Row::new("audit: the first search / one second for 20,000 events", Budget::Open, "s");
+    row.push(time(|| assert_eq!(find("nothing"), 0)).as_secs_f64(), count as f64 / 20_000.0);
+    table.add(&row);
+    for (what, text) in SEARCHES {
+        let mut row = Row::new(format!("audit: search {what} / 200 ms"), Budget::AtMost(1.0), "ms");
+        for round in 0..=ROUNDS {
+            let mut hits = 0;
+            let ours = time(|| hits = find(text));
+            assert!(hits > 0, "{text}");
+            if round > 0 {
+                row.push(ours.as_secs_f64() * 1e3, 200.0);
             }
         }
         table.add(&row);

@@ -8,10 +8,11 @@ use annals::replay::{Memory, Moment, Point};
 use annals::state::State;
 use annals::view::View;
 use annals::{ConversationId, NewEvent, Sequence, Store};
+use rusqlite::Connection;
 
 use crate::append::{append, store};
 use crate::baseline;
-use crate::corpus::{checked, events};
+use crate::corpus::{Random, checked, events};
 use crate::read::baseline_scan;
 use crate::table::{Budget, Row, Table, time};
 
@@ -64,7 +65,51 @@ pub fn measure(folder: &Path, table: &mut Table) {
         }
         table.add(&rows.state);
         table.add(&rows.view);
+        from_snapshots(&store, &id, &db, name, table);
     }
+}
+
+/// Measures the state after random events once there are snapshots, against a page of as many events as are folded on
+/// average; and the first question, which makes the snapshots.
+fn from_snapshots(store: &Store, id: &ConversationId, db: &Connection, name: &str, table: &mut Table) {
+    const ASKED: usize = 200;
+    let branches = if name == "plain" { "" } else { ", condensed every 400" };
+    let ask = |place: usize| {
+        let moment = Moment::new(store, id, Point::Behind(Sequence(place as u64))).expect("the event exists");
+        let state = moment.state().expect("the branch is complete");
+        assert_eq!(state.whole.event_count(), place as u64 + 1);
+    };
+    let first = time(|| ask(EVENTS - 1)).as_secs_f64();
+    let scan = time(|| assert_ne!(baseline_scan(db), 0)).as_secs_f64();
+    let mut row = Row::new(
+        format!("fold: the first question for a state{branches}, which makes the snapshots / bare scan"),
+        Budget::Open,
+        "s",
+    );
+    row.push(first, scan);
+    table.add(&row);
+    let mut row = Row::new(
+        format!("fold: state after a random event of 50,000{branches} / bare page of 128"),
+        Budget::Open,
+        "µs",
+    );
+    let mut random = Random::new(5);
+    for _ in 0..ROUNDS {
+        let places: Vec<usize> = (0..ASKED).map(|_| random.below(EVENTS)).collect();
+        let ours = time(|| places.iter().for_each(|place| ask(*place)));
+        let theirs = time(|| places.iter().for_each(|place| drop(black_box(page(db, *place)))));
+        row.push(ours.as_secs_f64() * 1e6 / ASKED as f64, theirs.as_secs_f64() * 1e6 / ASKED as f64);
+    }
+    table.add(&row);
+}
+
+/// Reads the 128 payloads from `place` on.
+fn page(db: &Connection, place: usize) -> Vec<String> {
+    let sql =
+        "SELECT payload FROM event WHERE conversation = 1 AND sequence >= ?1 ORDER BY sequence LIMIT 128";
+    let mut statement = db.prepare_cached(sql).expect("prepare");
+    let rows = statement.query_map([place as i64], |row| row.get(0)).expect("query");
+    rows.map(|row| row.expect("text")).collect()
 }
 
 fn fold(store: &Store, id: &ConversationId) -> State {

@@ -23,14 +23,14 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let id = store.resolve(&command.moment.id)?;
     let moment = Moment::new(&store, &id, command.moment.point(&store, &id)?)?;
     if output.json {
-        output.value(&json::branches(&moment))?;
+        output.value(&json::branches(&moment)?)?;
         return Ok(DONE);
     }
-    let tree = moment.tree();
+    let tree = moment.tree()?;
     let mut rows = table(&["", "tip", "sequence", "events", "fork", "own", "ends with"], &[2, 3, 4, 5]);
     for branch in tree.branches() {
         let tip = tree.id(branch.tip).unwrap_or_default();
-        let is_live = json::is_live(&moment, &branch);
+        let is_live = json::is_live(&moment, tree, &branch);
         let event = store.event(&id, &EventId::new(tip)?)?;
         let text = Line::read(&event.kind, &Object::of(&event.payload)).to_text();
         rows.add_row(row([

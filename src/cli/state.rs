@@ -19,13 +19,17 @@ use crate::state::Bill;
 pub(super) struct Arguments {
     #[command(flatten)]
     pub moment: At,
+    /// With --json, leave out active_branch_ids, which is as long as the branch
+    #[arg(long)]
+    pub brief: bool,
 }
 
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let id = store.resolve(&command.moment.id)?;
     let moment = Moment::new(&store, &id, command.moment.point(&store, &id)?)?;
-    let mut value = moment.state_value()?;
+    let mut value =
+        if output.json && !command.brief { moment.state_value()? } else { moment.brief_state_value()? };
     let is_last_known = moment.is_end() && alive::is_last_known(&store, moment.conversation());
     value["is_last_known"] = is_last_known.into();
     if output.json {
@@ -44,7 +48,6 @@ fn print(moment: &Moment<'_>, value: &Value, status: Option<String>, output: &Ou
         output.line(format!("{}{}", output.dim(&format!("{name:<20}")), one_line(&text, room)))
     };
     let text = |name: &str| value[name].as_str().unwrap_or("-").to_owned();
-    let list = |name: &str| value[name].as_array().map_or(0, Vec::len) as u64;
     let length = moment.length();
     line("conversation", text("conversation_id"))?;
     line(
@@ -61,7 +64,7 @@ fn print(moment: &Moment<'_>, value: &Value, status: Option<String>, output: &Ou
     }
     line("steps", value["iteration"].to_string())?;
     line("head", value["resolved_active_leaf"].as_str().unwrap_or("before everything").to_owned())?;
-    line("branch", plural(list("active_branch_ids"), "event"))?;
+    line("branch", plural(value["branch_event_count"].as_u64().unwrap_or(0), "event"))?;
     line("last user message", text("last_user_message_in_log"))?;
     let combined = &value["stats"]["combined"];
     let bill = Bill {

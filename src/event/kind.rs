@@ -67,3 +67,9 @@ pub fn canonical(kind: &str) -> &str {
 pub fn moves_head(kind: &str) -> bool {
     canonical(kind) != STATE_UPDATE && ForeignFormat::of_kind(kind).is_none()
 }
+
+/// Whether HEAD can be at an event of this kind if no leaf is set: if it moves HEAD, except a conversation's error.
+#[must_use]
+pub(crate) fn can_hold_head(kind: &str) -> bool {
+    moves_head(kind) && canonical(kind) != CONVERSATION_ERROR
+}

@@ -70,7 +70,7 @@ impl Difference {
             let is_missing = |mark: &&Mark| !known.contains(&(&*mark.id, mark.digest));
             these.iter().filter(is_missing).cloned().collect::<Vec<_>>()
         };
-        let (states_left, states_right) = (left.state_value()?, right.state_value()?);
+        let (states_left, states_right) = (left.brief_state_value()?, right.brief_state_value()?);
         let figure = |state: &Value, name: &str| {
             state["stats"]["combined"]["accumulated_token_usage"][name].as_i64().unwrap_or(0)
         };
@@ -134,7 +134,7 @@ const PLACES: [&str; 7] = [
     "conversation_id",
     "as_of_sequence",
     "is_end",
-    "active_branch_ids",
+    "branch_event_count",
     "cost",
     "estimated_cost",
     "tokens_without_cost",

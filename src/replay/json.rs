@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Moment;
+use crate::error::Result;
 use crate::event::Message;
 use crate::message::{self, ChatFlags, WireError};
-use crate::tree::Branch;
+use crate::tree::{Branch, Tree};
 use crate::view::{Entry, View};
 
 /// The format of messages.
@@ -43,16 +44,18 @@ fn entry(entry: &Entry, branch: &[usize]) -> Value {
 /// Returns HEAD and the branches: `{"head":id|null,"live":[[first,last],...]|null,"branches":[...]}`. `live` has the
 /// sequences of the live branch and of the events that belong to no branch. It is null if the live branch cannot be
 /// determined.
-#[must_use]
-pub fn branches(moment: &Moment<'_>) -> Value {
-    let branches: Value =
-        moment.tree().branches().iter().map(|branch| branch_value(moment, branch)).collect();
-    json!({"head": moment.active_leaf(), "live": live(moment), "branches": branches})
+///
+/// # Errors
+/// The errors of reading.
+pub fn branches(moment: &Moment<'_>) -> Result<Value> {
+    let tree = moment.tree()?;
+    let branches: Value = tree.branches().iter().map(|branch| branch_value(moment, tree, branch)).collect();
+    Ok(json!({"head": moment.active_leaf(), "live": live(moment, tree), "branches": branches}))
 }
 
 /// Returns the live branch as ranges of sequences.
-fn live(moment: &Moment<'_>) -> Option<Vec<[usize; 2]>> {
-    let (tree, branch) = (moment.tree(), moment.branch().ok()?);
+fn live(moment: &Moment<'_>, tree: &Tree) -> Option<Vec<[usize; 2]>> {
+    let branch = moment.branch().ok()?;
     let mut is_live: Vec<bool> = (0..tree.len()).map(|place| !tree.moves_head(place)).collect();
     for place in branch {
         is_live[place] = true;
@@ -72,8 +75,7 @@ fn ranges(places: impl Iterator<Item = usize>) -> Vec<[usize; 2]> {
     ranges
 }
 
-fn branch_value(moment: &Moment<'_>, branch: &Branch) -> Value {
-    let tree = moment.tree();
+fn branch_value(moment: &Moment<'_>, tree: &Tree, branch: &Branch) -> Value {
     // In the log, a parent may come after its child.
     let mut own = tree.tail(branch.tip, branch.own).unwrap_or_default();
     own.sort_unstable();
@@ -85,14 +87,13 @@ fn branch_value(moment: &Moment<'_>, branch: &Branch) -> Value {
         "fork": branch.fork.and_then(|fork| tree.id(fork)),
         "own_events": branch.own,
         "own_ranges": ranges(own.into_iter()),
-        "live": is_live(moment, branch),
+        "live": is_live(moment, tree, branch),
     })
 }
 
 /// Returns whether HEAD is one of the branch's own events.
 #[must_use]
-pub fn is_live(moment: &Moment<'_>, branch: &Branch) -> bool {
-    let tree = moment.tree();
+pub fn is_live(moment: &Moment<'_>, tree: &Tree, branch: &Branch) -> bool {
     let head = moment.active_leaf().and_then(|leaf| tree.place(leaf));
     head.is_some_and(|head| tree.tail(branch.tip, branch.own).is_ok_and(|own| own.contains(&head)))
 }
@@ -101,7 +102,7 @@ pub fn is_live(moment: &Moment<'_>, branch: &Branch) -> bool {
 ///
 /// # Errors
 /// [`WireError`] if the interface does not allow such messages. The reference fails there too.
-pub fn messages(messages: &[Message], wire: Wire) -> Result<Value, WireError> {
+pub fn messages(messages: &[Message], wire: Wire) -> std::result::Result<Value, WireError> {
     Ok(match wire {
         Wire::Plain => messages.iter().map(plain).collect(),
         Wire::Chat(flags) => message::chat(messages, flags)?.into(),

@@ -1,6 +1,7 @@
 //! The state of a conversation at any point, folded from the events in the store by the pure modules.
 //!
-//! This module writes nothing and caches nothing. A [`Moment`] reads the events that it must fold. An event that no
+//! A [`Moment`] reads the events that it must fold. The store keeps states along a long log, so that a later question folds a
+//! few events; no answer depends on them. An event that no
 //! version of the SDK can read any more does not affect the other events. The module does not know how answers are
 //! shown. Invariant: the same log up to the same point gives the same answer, on any machine.
 
@@ -18,8 +19,10 @@ pub use edits::{Change, Edit, Edits, FileEdits, Part, Side};
 pub use recording::{Follows, Recording, Step};
 pub use state::MomentState;
 
+use std::sync::OnceLock;
+
 use crate::error::{Error, Result};
-use crate::event::{Event, Given, Message};
+use crate::event::{Event, Given, Message, kind};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::message::messages;
 use crate::store::{Conversation, EventRef, Store};
@@ -41,28 +44,32 @@ pub struct Moment<'s> {
     store: &'s Store,
     conversation: Conversation,
     length: u64,
-    tree: Tree,
+    /// Read when it is first needed.
+    tree: OnceLock<Tree>,
     leaf: Option<String>,
     leaf_event_id: Option<String>,
     head_is_empty: bool,
 }
 
 impl<'s> Moment<'s> {
-    /// Returns the conversation `id` at `point`. Reads the tree from columns, and no payload.
+    /// Returns the conversation `id` at `point`. Reads the last events that can move HEAD from columns, and no payload.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
     pub fn new(store: &'s Store, id: &ConversationId, point: Point) -> Result<Self> {
         let conversation = store.conversation(id)?;
         let length = point.length(conversation.event_count);
-        let tree = store.tree_until(id, length)?;
         let (leaf_event_id, head_is_empty) = if length == conversation.event_count {
             (conversation.leaf_event_id.clone(), conversation.head_is_empty)
         } else {
-            head_at(store, id, &tree)?
+            head_at(store, id, length)?
         };
-        let leaf = tree.resolve_leaf(leaf_event_id.as_deref(), head_is_empty);
-        Ok(Self { store, conversation, length, tree, leaf, leaf_event_id, head_is_empty })
+        let leaf = match &leaf_event_id {
+            Some(leaf) => Some(leaf.clone()),
+            None if head_is_empty => None,
+            None => store.last_event_with(id, length, kind::can_hold_head)?.map(|(_, id)| id),
+        };
+        Ok(Self { store, conversation, length, tree: OnceLock::new(), leaf, leaf_event_id, head_is_empty })
     }
 
     /// Returns the conversation as it is now.
@@ -100,10 +107,16 @@ impl<'s> Moment<'s> {
         self.length == self.conversation.event_count
     }
 
-    /// Returns the tree of the events up to the moment.
-    #[must_use]
-    pub fn tree(&self) -> &Tree {
-        &self.tree
+    /// Returns the tree of the events up to the moment. The first call reads it from columns of all these events.
+    ///
+    /// # Errors
+    /// The errors of reading.
+    pub fn tree(&self) -> Result<&Tree> {
+        if let Some(tree) = self.tree.get() {
+            return Ok(tree);
+        }
+        let tree = self.store.tree_until(self.id(), self.length)?;
+        Ok(self.tree.get_or_init(|| tree))
     }
 
     /// Returns the event that HEAD was set to. `None` if HEAD was never set, or was before the first event.
@@ -129,7 +142,16 @@ impl<'s> Moment<'s> {
     /// # Errors
     /// [`Error::Tree`] if HEAD is no event of the log, or its path to the root has a cycle or a missing parent.
     pub fn branch(&self) -> Result<Vec<usize>> {
-        self.tree.branch(self.active_leaf()).map_err(|source| self.tree_error(source))
+        self.tree()?.branch(self.active_leaf()).map_err(|source| self.tree_error(source))
+    }
+
+    /// Returns the ids of the events of the live branch, root first.
+    ///
+    /// # Errors
+    /// As [`Moment::branch`].
+    pub fn branch_ids(&self) -> Result<Vec<String>> {
+        let (path, tree) = (self.branch()?, self.tree()?);
+        Ok(path.into_iter().filter_map(|place| tree.id(place)).map(str::to_owned).collect())
     }
 
     fn tree_error(&self, source: TreeError) -> Error {
@@ -212,22 +234,19 @@ impl<'s> Moment<'s> {
     }
 }
 
-/// Returns HEAD right after the last event of `tree`, and whether it was before the first event. HEAD is the last event
-/// that moved it, unless HEAD was moved without an event after that.
-fn head_at(store: &Store, id: &ConversationId, tree: &Tree) -> Result<(Option<String>, bool)> {
-    let moved_by = tree.head_after(tree.len());
-    if tree.is_empty() {
-        return Ok((None, false));
-    }
-    let last = Sequence(tree.len() as u64 - 1);
-    let by_itself = store.last_head_move(id, last)?;
+/// Returns HEAD right after the first `length` events, and whether it was before the first one. HEAD is the last event that
+/// moved it, unless HEAD was moved without an event after that.
+fn head_at(store: &Store, id: &ConversationId, length: u64) -> Result<(Option<String>, bool)> {
+    let Some(last) = length.checked_sub(1) else { return Ok((None, false)) };
+    let moved_by = store.last_event_with(id, length, kind::moves_head)?;
+    let by_itself = store.last_head_move(id, Sequence(last))?;
     if let Some(by_itself) = by_itself
-        && by_itself.behind.map(|behind| behind.0 as usize) >= moved_by
+        && by_itself.behind >= moved_by.as_ref().map(|(sequence, _)| *sequence)
     {
         let is_empty = by_itself.leaf_event_id.is_none();
         return Ok((by_itself.leaf_event_id, is_empty));
     }
-    Ok((moved_by.and_then(|place| tree.id(place)).map(str::to_owned), false))
+    Ok((moved_by.map(|(_, id)| id), false))
 }
 
 /// Reads a stored event. An event that cannot be decoded any more is kept as unknown.

@@ -11,7 +11,7 @@ use crate::event::{Event, Text};
 use crate::ids::Sequence;
 use crate::json::Raw;
 use crate::state::{Bill, ExecutionStatus, Metrics, State, Stats, TokenUsage};
-use crate::store::FieldAt;
+use crate::store::{FieldAt, Folded};
 use crate::stuck::{self, Thresholds, WINDOW};
 
 /// A conversation's state at a moment.
@@ -24,8 +24,6 @@ pub struct MomentState {
     pub whole: State,
     /// The state that follows from the events of the live branch.
     pub branch: State,
-    /// The event ids of the live branch, root first.
-    pub active_branch_ids: Vec<String>,
     /// The pattern that shows that the agent was stuck in a loop. `None` if it was not.
     pub stuck: Option<stuck::Pattern>,
     /// The cost of model calls: from the base state if its value for this moment is known, else from the events. If the
@@ -43,22 +41,31 @@ pub struct MomentState {
 }
 
 impl Moment<'_> {
-    /// Returns the state. Reads every payload up to the moment once, and keeps only the last few of the branch in
-    /// memory.
+    /// Returns the state.
+    ///
+    /// In a long conversation it is computed from the nearest snapshot before the moment, and its cost does not depend on
+    /// the length of the log. The first call for a moment far from a snapshot makes the snapshots before it. A store that
+    /// is read-only makes none; it reads every payload up to the moment.
     ///
     /// # Errors
     /// [`Error::Tree`](crate::Error::Tree) if the live branch cannot be determined; otherwise the errors of reading.
     pub fn state(&self) -> Result<MomentState> {
-        let path = self.branch()?;
-        let mut on_branch = path.clone();
+        let near = self.store.folded(self.id(), self.length, self.active_leaf(), WINDOW)?;
+        match near {
+            Some(folded) => self.state_of(folded),
+            None => self.state_of(self.fold_all()?),
+        }
+    }
+
+    /// Folds every event up to the moment. Keeps only the last few of the branch in memory.
+    fn fold_all(&self) -> Result<Folded> {
+        let mut on_branch = self.branch()?;
         on_branch.sort_unstable();
         let mut members = on_branch.iter().copied().peekable();
         let (mut whole, mut branch) = (State::new(), State::new());
         let mut tail: VecDeque<Event> = VecDeque::with_capacity(WINDOW + 1);
-        let mut replies = HashSet::new();
         self.each(|sequence, event| {
             whole.apply(event);
-            replies.extend(event.reply().cloned());
             if members.next_if(|place| *place as u64 == sequence.0).is_some() {
                 branch.apply(event);
                 tail.push_back(event.clone());
@@ -68,6 +75,11 @@ impl Moment<'_> {
             }
             Ok(())
         })?;
+        Ok(Folded { whole, branch, tail: tail.into() })
+    }
+
+    fn state_of(&self, folded: Folded) -> Result<MomentState> {
+        let Folded { whole, branch, tail } = folded;
         let stuck = stuck::pattern(tail.iter(), Thresholds::default());
         let base = self.base_fields()?;
         let field =
@@ -81,7 +93,7 @@ impl Moment<'_> {
             Some(stats) => stats,
             None => match whole.stats() {
                 Some(stats) => stats.clone(),
-                None => match self.stats_of(&replies)? {
+                None => match self.stats_of_calls()? {
                     stats if stats.usage_to_metrics.is_empty() => self.stats_of_log()?,
                     stats => stats,
                 },
@@ -90,11 +102,6 @@ impl Moment<'_> {
         let conversation = self.conversation();
         Ok(MomentState {
             execution_status: recorded.unwrap_or_else(folded),
-            active_branch_ids: path
-                .iter()
-                .filter_map(|place| self.tree().id(*place))
-                .map(str::to_owned)
-                .collect(),
             stuck,
             stats,
             tags: field("tags").map_or_else(|| conversation.tags.clone(), str::to_owned),
@@ -129,13 +136,35 @@ impl Moment<'_> {
         Ok(fields)
     }
 
-    /// Returns the costs of the model calls that gave these replies, if the present base state lists the calls singly.
-    fn stats_of(&self, replies: &HashSet<Text>) -> Result<Stats> {
+    /// Returns the ids of the replies that are in the log. They are read from columns; only events of OpenHands V0 have them
+    /// elsewhere.
+    fn replies(&self) -> Result<HashSet<Text>> {
+        let (mut replies, mut old) = (HashSet::new(), Vec::new());
+        self.store.each_reply(self.id(), self.length, |sequence, reply, kind| match reply {
+            Some(reply) if !replies.contains(reply) => drop(replies.insert(Text::from(reply))),
+            Some(_) => {}
+            None if kind.contains(':') => old.push(sequence.0 as usize),
+            None => {}
+        })?;
+        self.each_of(&old, |_, event| {
+            replies.extend(event.reply().cloned());
+            Ok(())
+        })?;
+        Ok(replies)
+    }
+
+    /// Returns the costs of the model calls whose replies are in the log, if the present base state lists the calls singly.
+    fn stats_of_calls(&self) -> Result<Stats> {
         let Some(state) = self.store.base_state(self.id())? else { return Ok(Stats::default()) };
         let stats = state.document.field("stats").map(Stats::read).unwrap_or_default();
-        let at_moment = |(usage_id, metrics): (String, Metrics)| (usage_id, metrics_of(&metrics, replies));
-        let uses = stats.usage_to_metrics.into_iter().map(at_moment);
-        Ok(Stats { usage_to_metrics: uses.filter(|(_, metrics)| metrics.calls() > 0).collect() })
+        let mut uses: Vec<_> =
+            stats.usage_to_metrics.into_iter().filter(|(_, metrics)| metrics.calls() > 0).collect();
+        if !uses.is_empty() {
+            let replies = self.replies()?;
+            uses.iter_mut().for_each(|(_, metrics)| *metrics = metrics_of(metrics, &replies));
+            uses.retain(|(_, metrics)| metrics.calls() > 0);
+        }
+        Ok(Stats { usage_to_metrics: uses })
     }
 
     /// Returns the costs that the log's events have in a form that their present form lacks: those of OpenHands V0.
@@ -146,11 +175,21 @@ impl Moment<'_> {
         }
     }
 
-    /// Returns the state as JSON. `docs/cli.md` describes its shape.
+    /// Returns the state as JSON, with the ids of the live branch. `docs/cli.md` describes its shape.
     ///
     /// # Errors
     /// As [`Moment::state`].
     pub fn state_value(&self) -> Result<Value> {
+        let mut value = self.brief_state_value()?;
+        value["active_branch_ids"] = self.branch_ids()?.into();
+        Ok(value)
+    }
+
+    /// Returns the state as JSON, without the ids of the live branch. They are as many as the events of the branch.
+    ///
+    /// # Errors
+    /// As [`Moment::state`].
+    pub fn brief_state_value(&self) -> Result<Value> {
         Ok(self.value_of(&self.state()?))
     }
 
@@ -171,7 +210,7 @@ impl Moment<'_> {
             "leaf_event_id": self.leaf_event_id(),
             "head_is_empty": self.head_is_empty(),
             "resolved_active_leaf": self.active_leaf(),
-            "active_branch_ids": state.active_branch_ids,
+            "branch_event_count": state.branch.event_count(),
             "unmatched_action_ids": ids(&state.branch),
             "unmatched_action_ids_all_events": ids(&state.whole),
             "last_user_message_id": state.last_user_message_id,

@@ -4,7 +4,7 @@
 //! conversation. After the events of a branch, root first, it is the state of the branch. Events that belong to no
 //! branch, such as updates of status and stats, are only in the whole log.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use super::metrics::Stats;
 use super::pending::Pending;
@@ -18,6 +18,10 @@ use crate::event::{
 use crate::ids::EventId;
 use crate::json::Raw;
 
+/// The number of replies that a step is compared with. Events of one reply are neighbours in the log; this is far more
+/// than ever came between them.
+const RECENT_REPLIES: usize = 32;
+
 /// Whether actions wait for the user's confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmation {
@@ -30,22 +34,23 @@ pub enum Confirmation {
 /// The state that follows from the applied events.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct State {
-    event_count: u64,
-    kind_counts: BTreeMap<String, u64>,
-    status: ExecutionStatus,
+    pub(super) event_count: u64,
+    pub(super) kind_counts: BTreeMap<String, u64>,
+    pub(super) status: ExecutionStatus,
     /// Whether an event contained the status. From then on, confirmation and repetition are not used to infer it.
-    has_explicit_status: bool,
-    confirmation: Option<Confirmation>,
-    responses: HashSet<Text>,
-    steps_without_response: u64,
-    stats: Option<Stats>,
-    tasks: Vec<TaskItem>,
-    pending: Pending,
-    last_user_message: Option<EventId>,
-    final_response: String,
-    skills: Vec<Text>,
-    known_skills: HashSet<Text>,
-    title: Option<String>,
+    pub(super) has_explicit_status: bool,
+    pub(super) confirmation: Option<Confirmation>,
+    pub(super) steps: u64,
+    /// The ids of the last replies, the oldest first.
+    pub(super) recent_replies: VecDeque<Text>,
+    pub(super) stats: Option<Stats>,
+    pub(super) tasks: Vec<TaskItem>,
+    pub(super) pending: Pending,
+    pub(super) last_user_message: Option<EventId>,
+    pub(super) final_response: String,
+    pub(super) skills: Vec<Text>,
+    pub(super) known_skills: HashSet<Text>,
+    pub(super) title: Option<String>,
 }
 
 impl State {
@@ -137,13 +142,20 @@ impl State {
         }
     }
 
-    /// Counts a step of the agent. Several events of one model reply are one step.
+    /// Counts a step of the agent. Several events of one model reply are one step. A reply counts again if
+    /// [`RECENT_REPLIES`] others came between its events, so that the state does not grow with the log.
     fn step(&mut self, response: Option<&Text>) {
-        match response.filter(|response| !response.is_empty()) {
-            Some(response) if self.responses.contains(response) => {}
-            Some(response) => drop(self.responses.insert(response.clone())),
-            None => self.steps_without_response += 1,
+        if let Some(response) = response.filter(|response| !response.is_empty()) {
+            // The newest first: most events belong to the reply of the event before.
+            if self.recent_replies.iter().rev().any(|recent| recent == response) {
+                return;
+            }
+            if self.recent_replies.len() == RECENT_REPLIES {
+                self.recent_replies.pop_front();
+            }
+            self.recent_replies.push_back(response.clone());
         }
+        self.steps += 1;
     }
 
     /// Applies a state update that a server recorded.
@@ -203,7 +215,7 @@ impl State {
     /// such number. Its counter within a run also counts steps without a reply.
     #[must_use]
     pub fn iteration(&self) -> u64 {
-        self.responses.len() as u64 + self.steps_without_response
+        self.steps
     }
 
     /// Returns the cost of model calls. `None` if no event contains it. A base state contains more details.

@@ -9,7 +9,7 @@ use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 use super::bill::Bill;
 use super::upcast::usages;
 use crate::event::foreign::ForeignUsage;
-use crate::json::Raw;
+use crate::json::{Object, Raw};
 
 /// Tokens of one call, or of several.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -110,6 +110,7 @@ impl TokenUsage {
     /// Reads an object. Missing members are 0 or empty.
     #[must_use]
     pub fn read(raw: Raw<'_>) -> Self {
+        let raw = &raw.to_object();
         let count = |name| raw.get(name).map_or(0, whole);
         Self {
             model: text(raw, "model"),
@@ -141,6 +142,8 @@ impl Metrics {
     /// Reads metrics or a snapshot of metrics. Missing members are 0 or empty.
     #[must_use]
     pub fn read(raw: Raw<'_>) -> Self {
+        // The lists may have megabytes: each is walked over once.
+        let raw = &raw.to_object();
         let model_name = match raw.get("model_name").and_then(Raw::as_str) {
             Some(name) => name.into_owned(),
             None => "default".to_owned(),
@@ -256,6 +259,7 @@ impl Stats {
 
 impl Cost {
     fn read(raw: Raw<'_>) -> Self {
+        let raw = &raw.to_object();
         Self {
             model: text(raw, "model"),
             cost: number(raw, "cost").unwrap_or(0.0),
@@ -266,6 +270,7 @@ impl Cost {
 
 impl ResponseLatency {
     fn read(raw: Raw<'_>) -> Self {
+        let raw = &raw.to_object();
         Self {
             model: text(raw, "model"),
             latency: number(raw, "latency").unwrap_or(0.0),
@@ -280,11 +285,11 @@ pub(super) fn hit_rate(sent: u64, read: u64) -> Option<f64> {
     (all > 0).then(|| read as f64 / all as f64)
 }
 
-fn text(raw: Raw<'_>, name: &str) -> String {
+fn text(raw: &Object<'_>, name: &str) -> String {
     raw.get(name).and_then(Raw::as_str).map(std::borrow::Cow::into_owned).unwrap_or_default()
 }
 
-fn number(raw: Raw<'_>, name: &str) -> Option<f64> {
+fn number(raw: &Object<'_>, name: &str) -> Option<f64> {
     raw.get(name).and_then(Raw::as_f64)
 }
 

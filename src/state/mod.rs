@@ -10,6 +10,7 @@ pub(crate) mod ledger;
 pub(crate) mod metrics;
 pub(crate) mod pending;
 pub(crate) mod record;
+pub(crate) mod saved;
 pub(crate) mod status;
 pub(crate) mod title;
 pub(crate) mod upcast;

@@ -22,11 +22,7 @@ impl Pending {
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Action(action) if action.action.is_some() => {
-                let (id, call) = (action.common.id.as_str().to_owned(), action.tool_call_id.to_string());
-                self.by_action.entry(id.clone()).or_default().push(self.next);
-                self.by_call.entry(call.clone()).or_default().push(self.next);
-                self.actions.insert(self.next, (id, call));
-                self.next += 1;
+                self.push(action.common.id.as_str().to_owned(), action.tool_call_id.to_string());
             }
             Event::Observation(answer) => self.answer_action(&answer.action_id),
             Event::UserReject(answer) => self.answer_action(&answer.action_id),
@@ -61,6 +57,19 @@ impl Pending {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.actions.is_empty()
+    }
+
+    /// Returns the ids of the actions and of their calls, in order.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.actions.values().map(|(id, call)| (id.as_str(), call.as_str()))
+    }
+
+    /// Adds an unanswered action behind the others.
+    pub(super) fn push(&mut self, id: String, call: String) {
+        self.by_action.entry(id.clone()).or_default().push(self.next);
+        self.by_call.entry(call.clone()).or_default().push(self.next);
+        self.actions.insert(self.next, (id, call));
+        self.next += 1;
     }
 
     fn answer_action(&mut self, id: &str) {

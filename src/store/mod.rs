@@ -87,6 +87,7 @@ pub use read::facts::ConversationFacts;
 #[cfg(feature = "cli")]
 pub(crate) use read::facts::Fact;
 pub use read::feed::{FeedEvent, FeedPlace, Follower};
+pub(crate) use read::folded::Folded;
 pub use read::heads::{ChainHead, ChainHeads, ChainLink};
 pub use read::history::{FieldAt, HeadMove};
 pub use read::list::{Conversation, ConversationFilter, ConversationPage, Conversations, Order};

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use annals::doctor::{Comparison, Doctor, DoctorOptions};
+use annals::replay::{Moment, Point};
 use annals::state::FieldChange;
 use annals::store::{
     Append, BaseStateChange, ConversationFilter, Durability, ObjectKind, Order, Repair, SqlLimits, SqlQuery,
@@ -18,7 +19,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 use serde_json::json;
 
-use crate::support::events::{command, event, printed, tool_call, updated, user_message};
+use crate::support::events::{command, event, pause, printed, tool_call, updated, user_message};
 use crate::support::{Scratch, conversation, is_exhaustive, number, rows, sample};
 
 /// Options without background work and without waits for the disk.
@@ -69,6 +70,15 @@ fn template(scratch: &Scratch) {
     }
     store.search("find", &Default::default(), 1, &mut |_| ()).unwrap();
     store.catch_up().unwrap();
+}
+
+/// Makes a conversation long enough for a snapshot, and asks for its state. A snapshot is made only by such a question, so
+/// the rows of the template do not include one.
+fn ask_for_a_state(scratch: &Scratch, name: &str) {
+    let store = Store::open_with(scratch.database(), &quick()).unwrap();
+    let pauses: Vec<NewEvent> = (0..300).map(|number| pause(&format!("pause{number}"))).collect();
+    store.append(&conversation(name), Expected::Any, &pauses).unwrap();
+    Moment::new(&store, &conversation(name), Point::End).unwrap().state().unwrap();
 }
 
 /// The schema and all derived rows, which must be the same again after a repair.
@@ -445,6 +455,7 @@ fn a_restored_object_is_that_of_a_new_file_with_every_column_index_and_trigger()
 fn a_deleted_conversation_leaves_no_row_in_any_derived_table() {
     let scratch = Scratch::new();
     template(&scratch);
+    ask_for_a_state(&scratch, "talk");
     let db = scratch.foreign();
     let key = number(&db, "SELECT key FROM conversation WHERE id = 'talk'");
     let positions = rows(&db, &format!("SELECT position FROM event WHERE conversation = {key}"));

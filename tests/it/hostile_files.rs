@@ -224,6 +224,9 @@ const WITHOUT_FOREIGN_TEXT: Columns = &[
     "conversation.foreign_format",
     "conversation_clue.what",
     "projection.name",
+    // A state is kept only if it has at most 64 KiB: `snapshots::a_state_that_is_too_large_is_not_kept`.
+    "state_snapshot.branch",
+    "state_snapshot.whole",
     "tool_call.network",
     "tool_call.outcome",
     "transcript_line.role",

@@ -155,6 +155,7 @@ mod server_read_only;
 mod server_twice;
 #[cfg(feature = "agent")]
 mod skills;
+mod snapshots;
 mod sql;
 mod state;
 mod stuck;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use annals::event::TaskStatus;
 use annals::event::json::Object;
 use annals::event::transcript::Line;
+use annals::replay::{Moment, Point};
 use annals::state::FieldChange;
 use annals::store::{
     BaseStateChange, EventQuery, ObjectKind, Redaction, SqlLimits, SqlQuery, SqlValue, Truncation,
@@ -74,10 +75,13 @@ fn a_rebuild_of_the_goldens_gives_the_same_rows() {
         import(&store, golden);
         store.catch_up().unwrap();
     }
-    // No golden has a kind of a host's own.
+    // No golden has a kind of a host's own, and none is long enough for a snapshot of its state.
     let own = r#"{"id":"own","kind":"Own","correlation_id":"request",
         "provenance":{"format":"codex","usage":{"model":"m","prompt_tokens":1}}}"#;
     store.append(&conversation("own"), Expected::Any, &[NewEvent::parse(own).unwrap()]).unwrap();
+    let long: Vec<NewEvent> = (0..300).map(|number| answered(&format!("m{number}"), "yes")).collect();
+    store.append(&conversation("long"), Expected::Empty, &long).unwrap();
+    Moment::new(&store, &conversation("long"), Point::End).unwrap().state().unwrap();
     store.catch_up().unwrap();
     let db = scratch.foreign();
     assert!(dump(&db).iter().all(|table| !table.is_empty()));

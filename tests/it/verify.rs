@@ -494,7 +494,7 @@ fn a_projection_that_is_behind_the_log_is_a_note_and_no_finding() {
     let store = Store::open_with(scratch.database(), &without_projector().read_only(true)).unwrap();
     let seen = store.audit().verify_projections(&mut |_| ()).unwrap();
     assert_eq!(seen.findings, []);
-    assert_eq!(seen.notes.len(), 6);
+    assert_eq!(seen.notes.len(), 7);
     assert_eq!(
         seen.notes[0].what,
         "projection transcript has not read the whole log yet and was not compared"

@@ -32,6 +32,7 @@ pub(super) struct Answers {
 impl Answers {
     pub(super) fn read(store: &Store, id: &ConversationId) -> Result<Self> {
         let moment = Moment::new(store, id, Point::End)?;
+        let tree = moment.tree()?;
         let mut answers = Self { steps: Vec::new(), replies: Vec::new(), in_view: HashSet::new() };
         let mut numbers: HashMap<String, usize> = HashMap::new();
         moment.each(|sequence, event| {
@@ -54,7 +55,7 @@ impl Answers {
                 _ => HashSet::new(),
             };
             // In a damaged log a parent may be missing. Then nothing before the event was in the model's view.
-            let parent = moment.tree().parent(sequence.0 as usize).unwrap_or_default();
+            let parent = tree.parent(sequence.0 as usize).unwrap_or_default();
             answers.steps.push(Step { parent, reply, forgotten });
             Ok(())
         })?;

@@ -42,13 +42,9 @@ fn memory(params: &Params) -> std::result::Result<Memory, Failure> {
 
 pub(super) async fn state(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> Answer {
     let is_brief = params.flag("brief")?;
+    // `branches` has the ids of the branch as ranges.
     let answer = move |moment: &Moment<'_>| {
-        let mut state = moment.state_value()?;
-        if is_brief && let Some(members) = state.as_object_mut() {
-            // This list is as long as the conversation. `branches` has it as ranges.
-            members.remove("active_branch_ids");
-        }
-        Ok(state)
+        if is_brief { moment.brief_state_value() } else { moment.state_value() }
     };
     at(&app, id, &params, answer).await
 }
@@ -97,7 +93,7 @@ fn wire(params: &Params) -> std::result::Result<Form, Failure> {
 }
 
 pub(super) async fn branches(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> Answer {
-    at(&app, id, &params, |moment| Ok(json::branches(moment))).await
+    at(&app, id, &params, json::branches).await
 }
 
 /// Compares the conversations `left` and `right`. Each may have a point after an `@`; the default is its end.

@@ -1,7 +1,7 @@
 //! What a caller reads: events, conversations, transcripts, search, the feed of new events, and SQL of the caller's own.
 //!
-//! A read changes nothing but a subscription's place. The room names `file`, `derived`, `table` and `engine`, and not
-//! `write`.
+//! A read changes nothing but a subscription's place and derived tables. The room names `file`, `derived`, `table` and
+//! `engine`, and not `write`.
 
 // What most callers read comes first: the page of `Store` lists its methods in the order of these lines.
 pub(super) mod events;
@@ -12,6 +12,7 @@ mod beginning;
 pub(super) mod breakdown;
 mod correlated;
 pub(super) mod facts;
+pub(super) mod folded;
 pub(super) mod heads;
 pub(super) mod history;
 pub(super) mod list;

@@ -5,6 +5,7 @@
 
 pub(super) mod append;
 mod document;
+mod keeping;
 mod known;
 mod later;
 mod leading;

@@ -21,6 +21,7 @@ pub(in crate::store) mod hosted;
 pub(in crate::store) mod rebuild;
 pub(super) mod sample;
 pub(in crate::store) mod search;
+pub(in crate::store) mod snapshots;
 mod status;
 mod table;
 mod tasks;
@@ -128,6 +129,7 @@ pub(in crate::store) const PROJECTIONS: &[&Description] = &[
     &tasks::DESCRIPTION,
     &correlations::DESCRIPTION,
     &facts::DESCRIPTION,
+    &snapshots::DESCRIPTION,
 ];
 
 /// Begins every projection.

@@ -1,0 +1,210 @@
+//! Table `state_snapshot`, read through the view `state_snapshots`: the state of a long conversation after every 256th
+//! event, so that the state at any point takes a fold over a few events and not over the whole log.
+//!
+//! Snapshots are made when a state is asked for that is far from the last one ([`extend`]), and from then on as the log
+//! grows. So a conversation without such a question has none, and appends and imports do not pay for them. Each row
+//! follows from the log alone, so comparing and rebuilding work as with every other projection: they make the rows again
+//! that the file has.
+
+mod fold;
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{Description, Key, LogEvent, Projection, SqlView, Table};
+use crate::error::Result;
+use crate::store::engine::WhileDoing as _;
+
+pub(in crate::store) use fold::{End, Folding, Snapshot};
+
+const NAME: &str = "snapshots";
+
+pub(super) const DESCRIPTION: Description = Description {
+    name: NAME,
+    // Also raised if the fold changes: if an event is read in another way, or if the table of prices changes.
+    version: 1,
+    schema: 23,
+    statements: &[
+        "CREATE TABLE state_snapshot (
+    position     INTEGER PRIMARY KEY,            -- of the last event
+    conversation INTEGER NOT NULL REFERENCES conversation (key),
+    sequence     INTEGER NOT NULL,               -- of the last event: 255, 511, ...
+    leaf         INTEGER,                        -- the sequence of the event at which the branch ends; NULL: no event was on one
+    whole        TEXT    NOT NULL,               -- JSON: the state that follows from all events
+    branch       TEXT,                           -- JSON: the state that follows from the events of the branch; NULL: the same
+    UNIQUE (conversation, sequence)
+) STRICT",
+        "CREATE VIEW state_snapshots AS
+SELECT c.id AS conversation_id, s.sequence AS sequence, s.leaf AS leaf_sequence,
+       s.whole AS whole, coalesce(s.branch, s.whole) AS branch
+FROM state_snapshot AS s
+JOIN conversation AS c ON c.key = s.conversation",
+    ],
+    tables: &[Table {
+        name: "state_snapshot",
+        key: Key::Position,
+        order: Some("position"),
+        places: &["position"],
+        view: "state_snapshots",
+    }],
+    views: &[SqlView {
+        name: "state_snapshots",
+        row: "the state after an event, from which later states are computed",
+        columns: &["conversation_id", "sequence", "leaf_sequence", "whole", "branch"],
+    }],
+    check: "SELECT 1 FROM state_snapshot WHERE position NOT IN (SELECT position FROM event) LIMIT 1",
+    begin: || Box::new(Snapshots::default()),
+};
+
+/// The number of events from one snapshot to the next.
+pub(in crate::store) const SPACING: i64 = 256;
+
+/// The most events between snapshots. Beyond it, a state is folded from the start, and snapshots are not continued while
+/// the log grows.
+pub(in crate::store) const FOLD_EVENTS_MAX: i64 = 16 * SPACING;
+
+/// A state with more bytes is not kept: 64 KiB. The next one is computed from an earlier snapshot.
+const STATE_BYTES_MAX: usize = 64 << 10;
+
+/// The most snapshots that one step makes.
+const STEP_SNAPSHOTS: u32 = 4;
+
+const NEWEST: &str = "SELECT max(sequence) FROM state_snapshot WHERE conversation = ?1";
+const IS_SHADOW: &str = "SELECT 1 FROM temp.sqlite_schema WHERE name = 'state_snapshot'";
+const KEPT: &str = "SELECT sequence FROM main.state_snapshot WHERE conversation = ?1 AND sequence > ?2 \
+     AND sequence <= ?3 ORDER BY sequence";
+const SEQUENCE: &str = "SELECT sequence FROM event WHERE position = ?1";
+const POSITION: &str = "SELECT position FROM event WHERE conversation = ?1 AND sequence = ?2";
+const INSERT: &str = "INSERT INTO state_snapshot (position, conversation, sequence, leaf, whole, branch) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+const DOING: &str = "keeping snapshots of states";
+
+#[derive(Default)]
+struct Snapshots {
+    /// The conversations with events in this step, with the position of their last one.
+    reached: BTreeMap<i64, i64>,
+}
+
+impl Projection for Snapshots {
+    fn description(&self) -> &'static Description {
+        &DESCRIPTION
+    }
+
+    fn apply(&mut self, _db: &Connection, event: &LogEvent<'_>) -> Result<()> {
+        self.reached.insert(event.conversation, event.position);
+        Ok(())
+    }
+
+    fn flush(&mut self, db: &Connection) -> Result<()> {
+        let is_shadow = db.prepare_cached(IS_SHADOW).and_then(|mut s| s.exists([])).doing(DOING)?;
+        for (conversation, position) in std::mem::take(&mut self.reached) {
+            let until = || number(db, SEQUENCE, params![position]);
+            if is_shadow {
+                if let Some(until) = until()? {
+                    make_again(db, conversation, until)?;
+                }
+            } else if let Some(newest) = newest(db, conversation)?
+                && let Some(until) = until()?
+                && until - newest <= FOLD_EVENTS_MAX
+            {
+                while extend(db, conversation, until)? {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the sequence of the newest snapshot of a conversation. `None` if it has none.
+pub(in crate::store) fn newest(db: &Connection, conversation: i64) -> Result<Option<i64>> {
+    number(db, NEWEST, params![conversation])
+}
+
+/// Returns whether snapshots were made by this version. Others are not used.
+pub(in crate::store) fn are_current(db: &Connection) -> Result<bool> {
+    Ok(super::checkpoint(db, &Snapshots::default())?.is_some())
+}
+
+/// Returns whether the projection has read the event at `sequence`, so that a snapshot of it may be there.
+fn has_read(db: &Connection, conversation: i64, sequence: i64) -> Result<bool> {
+    let Some(position) = number(db, POSITION, params![conversation, sequence])? else { return Ok(false) };
+    Ok(super::checkpoint(db, &Snapshots::default())?.is_some_and(|checkpoint| position <= checkpoint))
+}
+
+/// Makes the next snapshots of a conversation, up to the event at `until`. Returns whether there are more to make. Runs
+/// within a write transaction.
+pub(in crate::store) fn extend_to(db: &Connection, conversation: i64, until: i64) -> Result<bool> {
+    if has_read(db, conversation, until)? { extend(db, conversation, until) } else { Ok(false) }
+}
+
+/// As [`extend_to`], for events that the projection has read or reads in this transaction.
+fn extend(db: &Connection, conversation: i64, until: i64) -> Result<bool> {
+    let Some(mut last) = Snapshot::newest(db, conversation, until)? else { return Ok(false) };
+    let bound = until.min(last.sequence + FOLD_EVENTS_MAX);
+    let mut made = 0;
+    while last.sequence + SPACING <= bound && made < STEP_SNAPSHOTS {
+        let to = last.sequence + SPACING;
+        let Some(next) = Folding::new(db, conversation, last.sequence, to)?.finish(last, End::Head)? else {
+            return Ok(false);
+        };
+        made += u32::from(insert(db, conversation, &next)?);
+        last = next;
+    }
+    Ok(made > 0 && last.sequence + SPACING <= until)
+}
+
+/// Makes those snapshots in a temporary table that the file has, up to the event at `until`.
+fn make_again(db: &Connection, conversation: i64, until: i64) -> Result<()> {
+    let Some(mut last) = Snapshot::newest(db, conversation, until)? else { return Ok(()) };
+    let kept: Vec<i64> = db
+        .prepare_cached(KEPT)
+        .and_then(|mut statement| {
+            statement
+                .query_map(params![conversation, last.sequence, until], |row| row.get(0))
+                .and_then(Iterator::collect)
+        })
+        .doing(DOING)?;
+    for to in kept {
+        let Some(next) = Folding::new(db, conversation, last.sequence, to)?.finish(last, End::Head)? else {
+            return Ok(());
+        };
+        insert(db, conversation, &next)?;
+        last = next;
+    }
+    Ok(())
+}
+
+/// Inserts a snapshot, unless it is too large or cannot be read back. Returns whether it was inserted.
+fn insert(db: &Connection, conversation: i64, snapshot: &Snapshot) -> Result<bool> {
+    let Some(position) = number(db, POSITION, params![conversation, snapshot.sequence])? else {
+        return Ok(false);
+    };
+    let (Some(whole), Some(branch)) = (snapshot.whole.saved(), snapshot.branch.saved()) else {
+        return Ok(false);
+    };
+    if whole.len() > STATE_BYTES_MAX || branch.len() > STATE_BYTES_MAX {
+        return Ok(false);
+    }
+    let branch = (branch != whole).then_some(branch);
+    db.prepare_cached(INSERT)
+        .and_then(|mut statement| {
+            statement.execute(params![
+                position,
+                conversation,
+                snapshot.sequence,
+                snapshot.leaf,
+                whole,
+                branch
+            ])
+        })
+        .doing(DOING)?;
+    Ok(true)
+}
+
+fn number(db: &Connection, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Option<i64>> {
+    db.prepare_cached(sql)
+        .and_then(|mut statement| statement.query_row(values, |row| row.get::<_, Option<i64>>(0)).optional())
+        .doing(DOING)
+        .map(Option::flatten)
+}

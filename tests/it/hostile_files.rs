@@ -224,7 +224,7 @@ const WITHOUT_FOREIGN_TEXT: Columns = &[
     "conversation.foreign_format",
     "conversation_clue.what",
     "projection.name",
-    // A state is kept only if it has at most 64 KiB: `snapshots::a_state_that_is_too_large_is_not_kept`.
+    // A state is kept only if it has at most 1 MiB: `snapshots::a_large_state_is_kept_more_rarely_and_a_very_large_one_not`.
     "state_snapshot.branch",
     "state_snapshot.whole",
     "tool_call.network",

@@ -132,23 +132,28 @@ fn a_store_that_is_read_only_answers_without_new_snapshots() {
 }
 
 #[test]
-fn a_state_that_is_too_large_is_not_kept() {
-    let scratch = Scratch::new();
-    let store = scratch.open_without_projector();
-    let id = conversation("talk");
-    talk(&store, &id, 0, SPACING - 1);
-    let large = "word ".repeat(20_000);
-    store.append(&id, Expected::Any, &[answered("large", &large)]).unwrap();
-    talk(&store, &id, SPACING, 3 * SPACING);
-    ask(&store, &id, 4 * SPACING - 1);
-    let db = scratch.foreign();
-    let kept = "SELECT group_concat(sequence) FROM state_snapshots";
-    assert_eq!(rows(&db, kept), [[Value::Text("511,767,1023".into())]]);
-    assert!(number(&db, "SELECT max(length(whole) + length(branch)) FROM state_snapshots") < 128 << 10);
-    let moment = Moment::new(&store, &id, Point::Behind(Sequence(SPACING - 1))).unwrap();
-    assert_eq!(moment.state().unwrap().branch.final_response(), large);
-    ask(&store, &id, 300);
-    assert_sound(&store);
+fn a_large_state_is_kept_more_rarely_and_a_very_large_one_not() {
+    for (bytes, sequences) in
+        [(10, "255,511,767,1023,1279"), (70_000, "255,1023,1279"), (1_100_000, "511,767,1023,1279")]
+    {
+        let scratch = Scratch::new();
+        let store = scratch.open_without_projector();
+        let id = conversation("talk");
+        talk(&store, &id, 0, SPACING - 1);
+        let large = "x".repeat(bytes);
+        store.append(&id, Expected::Any, &[answered("large", &large)]).unwrap();
+        talk(&store, &id, SPACING, 4 * SPACING);
+        ask(&store, &id, 5 * SPACING - 1);
+        let db = scratch.foreign();
+        let kept = "SELECT group_concat(sequence) FROM state_snapshots";
+        assert_eq!(rows(&db, kept), [[Value::Text(sequences.into())]], "{bytes} bytes");
+        let largest = "SELECT max(octet_length(whole) + octet_length(branch)) FROM state_snapshots";
+        assert!(number(&db, largest) <= 2 << 20);
+        let moment = Moment::new(&store, &id, Point::Behind(Sequence(SPACING - 1))).unwrap();
+        assert_eq!(moment.state().unwrap().branch.final_response(), large);
+        ask(&store, &id, 300);
+        assert_sound(&store);
+    }
 }
 
 #[test]

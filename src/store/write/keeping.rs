@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::Store;
-use crate::store::derived::projection::snapshots::{self, SPACING};
+use crate::store::derived::projection::snapshots;
 use crate::store::engine::transaction::Write;
 use crate::store::table::catalogue;
 
@@ -17,8 +17,7 @@ impl Store {
     /// Any write error. The snapshots that were made before it stay. No answer depends on them.
     pub(in crate::store) fn keep_snapshots(&self, conversation: &ConversationId, last: i64) -> Result<()> {
         let Ok(writer) = self.writer() else { return Ok(()) };
-        let newest = self.read(|db| snapshots::newest(db, catalogue::key(db, conversation)?))?;
-        if newest.map_or(last + 1, |newest| last - newest) < SPACING {
+        if last < self.read(|db| snapshots::due(db, catalogue::key(db, conversation)?))? {
             return Ok(());
         }
         self.catch_up()?;

@@ -1,5 +1,6 @@
 //! Table `state_snapshot`, read through the view `state_snapshots`: the state of a long conversation after every 256th
-//! event, so that the state at any point takes a fold over a few events and not over the whole log.
+//! event, so that the state at any point takes a fold over a few events and not over the whole log. The larger a state is,
+//! the later the next one follows, so that they take a small part of the log's size.
 //!
 //! Snapshots are made when a state is asked for that is far from the last one ([`extend`]), and from then on as the log
 //! grows. So a conversation without such a question has none, and appends and imports do not pay for them. Each row
@@ -57,20 +58,24 @@ JOIN conversation AS c ON c.key = s.conversation",
     begin: || Box::new(Snapshots::default()),
 };
 
-/// The number of events from one snapshot to the next.
+/// The number of events from one snapshot to the next, for each [`SPACING_BYTES`] of the first that are begun.
 pub(in crate::store) const SPACING: i64 = 256;
+
+/// 32 KiB. A state of many unanswered actions, or with a long last message, may have more.
+const SPACING_BYTES: i64 = 32 << 10;
 
 /// The most events between snapshots. Beyond it, a state is folded from the start, and snapshots are not continued while
 /// the log grows.
-pub(in crate::store) const FOLD_EVENTS_MAX: i64 = 16 * SPACING;
+pub(in crate::store) const FOLD_EVENTS_MAX: i64 = 64 * SPACING;
 
-/// A state with more bytes is not kept: 64 KiB. The next one is computed from an earlier snapshot.
-const STATE_BYTES_MAX: usize = 64 << 10;
+/// A snapshot with more bytes is not kept: 1 MiB.
+const SNAPSHOT_BYTES_MAX: usize = 1 << 20;
 
 /// The most snapshots that one step makes.
 const STEP_SNAPSHOTS: u32 = 4;
 
-const NEWEST: &str = "SELECT max(sequence) FROM state_snapshot WHERE conversation = ?1";
+const NEWEST: &str = "SELECT sequence, octet_length(whole) + coalesce(octet_length(branch), 0) FROM state_snapshot \
+     WHERE conversation = ?1 ORDER BY sequence DESC LIMIT 1";
 const IS_SHADOW: &str = "SELECT 1 FROM temp.sqlite_schema WHERE name = 'state_snapshot'";
 const KEPT: &str = "SELECT sequence FROM main.state_snapshot WHERE conversation = ?1 AND sequence > ?2 \
      AND sequence <= ?3 ORDER BY sequence";
@@ -105,8 +110,9 @@ impl Projection for Snapshots {
                 if let Some(until) = until()? {
                     make_again(db, conversation, until)?;
                 }
-            } else if let Some(newest) = newest(db, conversation)?
+            } else if let Some((newest, due)) = newest(db, conversation)?
                 && let Some(until) = until()?
+                && until >= due
                 && until - newest <= FOLD_EVENTS_MAX
             {
                 while extend(db, conversation, until)? {}
@@ -116,9 +122,26 @@ impl Projection for Snapshots {
     }
 }
 
-/// Returns the sequence of the newest snapshot of a conversation. `None` if it has none.
-pub(in crate::store) fn newest(db: &Connection, conversation: i64) -> Result<Option<i64>> {
-    number(db, NEWEST, params![conversation])
+/// Returns the sequence of the newest snapshot of a conversation, and the one after which the next is due. `None` if it has
+/// none.
+fn newest(db: &Connection, conversation: i64) -> Result<Option<(i64, i64)>> {
+    let read = |row: &rusqlite::Row<'_>| {
+        let (sequence, bytes) = (row.get(0)?, row.get(1)?);
+        Ok((sequence, sequence + spacing(bytes)))
+    };
+    db.prepare_cached(NEWEST)
+        .and_then(|mut statement| statement.query_row([conversation], read).optional())
+        .doing(DOING)
+}
+
+/// Returns the sequence of the event after which the next snapshot of a conversation is due.
+pub(in crate::store) fn due(db: &Connection, conversation: i64) -> Result<i64> {
+    Ok(newest(db, conversation)?.map_or(SPACING - 1, |(_, due)| due))
+}
+
+/// Returns the number of events from a snapshot with this many bytes to the next.
+fn spacing(bytes: i64) -> i64 {
+    SPACING * (bytes.max(1) + SPACING_BYTES - 1).div_euclid(SPACING_BYTES)
 }
 
 /// Returns whether snapshots were made by this version. Others are not used.
@@ -143,15 +166,20 @@ fn extend(db: &Connection, conversation: i64, until: i64) -> Result<bool> {
     let Some(mut last) = Snapshot::newest(db, conversation, until)? else { return Ok(false) };
     let bound = until.min(last.sequence + FOLD_EVENTS_MAX);
     let mut made = 0;
-    while last.sequence + SPACING <= bound && made < STEP_SNAPSHOTS {
-        let to = last.sequence + SPACING;
-        let Some(next) = Folding::new(db, conversation, last.sequence, to)?.finish(last, End::Head)? else {
+    loop {
+        let to = last.sequence + spacing(last.bytes);
+        if to > bound || made == STEP_SNAPSHOTS {
+            return Ok(made > 0 && to <= until);
+        }
+        let Some(mut next) = Folding::new(db, conversation, last.sequence, to)?.finish(last, End::Head)?
+        else {
             return Ok(false);
         };
-        made += u32::from(insert(db, conversation, &next)?);
+        if let Some(bytes) = insert(db, conversation, &next)? {
+            (next.bytes, made) = (bytes, made + 1);
+        }
         last = next;
     }
-    Ok(made > 0 && last.sequence + SPACING <= until)
 }
 
 /// Makes those snapshots in a temporary table that the file has, up to the event at `until`.
@@ -175,18 +203,20 @@ fn make_again(db: &Connection, conversation: i64, until: i64) -> Result<()> {
     Ok(())
 }
 
-/// Inserts a snapshot, unless it is too large or cannot be read back. Returns whether it was inserted.
-fn insert(db: &Connection, conversation: i64, snapshot: &Snapshot) -> Result<bool> {
+/// Inserts a snapshot, unless it is too large or cannot be read back. Returns the bytes that it takes. `None` if it was not
+/// inserted.
+fn insert(db: &Connection, conversation: i64, snapshot: &Snapshot) -> Result<Option<i64>> {
     let Some(position) = number(db, POSITION, params![conversation, snapshot.sequence])? else {
-        return Ok(false);
+        return Ok(None);
     };
     let (Some(whole), Some(branch)) = (snapshot.whole.saved(), snapshot.branch.saved()) else {
-        return Ok(false);
+        return Ok(None);
     };
-    if whole.len() > STATE_BYTES_MAX || branch.len() > STATE_BYTES_MAX {
-        return Ok(false);
-    }
     let branch = (branch != whole).then_some(branch);
+    let bytes = whole.len() + branch.as_ref().map_or(0, String::len);
+    if bytes > SNAPSHOT_BYTES_MAX {
+        return Ok(None);
+    }
     db.prepare_cached(INSERT)
         .and_then(|mut statement| {
             statement.execute(params![
@@ -199,7 +229,7 @@ fn insert(db: &Connection, conversation: i64, snapshot: &Snapshot) -> Result<boo
             ])
         })
         .doing(DOING)?;
-    Ok(true)
+    Ok(Some(bytes as i64))
 }
 
 fn number(db: &Connection, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Option<i64>> {

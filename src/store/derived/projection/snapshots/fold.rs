@@ -17,7 +17,7 @@ use crate::store::derived::projection::readable_payload;
 use crate::store::engine::WhileDoing as _;
 use crate::store::table::archive::Payloads;
 
-const NEWEST: &str = "SELECT sequence, leaf, whole, coalesce(branch, whole) FROM state_snapshot \
+const NEWEST: &str = "SELECT sequence, leaf, whole, branch FROM state_snapshot \
      WHERE conversation = ?1 AND sequence <= ?2 ORDER BY sequence DESC LIMIT 1";
 const BEFORE: &str = "SELECT sequence, leaf FROM state_snapshot \
      WHERE conversation = ?1 AND sequence < ?2 ORDER BY sequence DESC LIMIT 1";
@@ -38,13 +38,15 @@ pub(in crate::store) struct Snapshot {
     pub whole: State,
     /// The state that follows from the events of the branch.
     pub branch: State,
+    /// The bytes that it takes in the file. 0 if it is not in the file.
+    pub bytes: i64,
 }
 
 impl Snapshot {
     /// Returns the newest snapshot of a conversation at or before `until`, or the state before all events. `None` if
     /// another program altered the snapshot.
     pub(in crate::store) fn newest(db: &Connection, conversation: i64, until: i64) -> Result<Option<Self>> {
-        let row: Option<(i64, Option<i64>, String, String)> = db
+        let row: Option<(i64, Option<i64>, String, Option<String>)> = db
             .prepare_cached(NEWEST)
             .and_then(|mut statement| {
                 statement
@@ -55,10 +57,16 @@ impl Snapshot {
             })
             .doing(DOING)?;
         let Some((sequence, leaf, whole, branch)) = row else {
-            return Ok(Some(Self { sequence: -1, leaf: None, whole: State::new(), branch: State::new() }));
+            let (whole, branch) = (State::new(), State::new());
+            return Ok(Some(Self { sequence: -1, leaf: None, whole, branch, bytes: 0 }));
         };
-        let states = State::of_saved(&whole).zip(State::of_saved(&branch));
-        Ok(states.map(|(whole, branch)| Self { sequence, leaf, whole, branch }))
+        let bytes = (whole.len() + branch.as_ref().map_or(0, String::len)) as i64;
+        let Some(whole) = State::of_saved(&whole) else { return Ok(None) };
+        let branch = match branch {
+            Some(branch) => State::of_saved(&branch),
+            None => Some(whole.clone()),
+        };
+        Ok(branch.map(|branch| Self { sequence, leaf, whole, branch, bytes }))
     }
 }
 
@@ -181,7 +189,7 @@ impl<'db> Folding<'db> {
                 branch.apply(&event);
             }
         })?;
-        Ok(is_read.then_some(Snapshot { sequence: last, leaf, whole, branch }))
+        Ok(is_read.then_some(Snapshot { sequence: last, leaf, whole, branch, bytes: 0 }))
     }
 
     /// Returns the last `count` events of the branch that ends at `leaf`, in their order. `None` if they are not all there.

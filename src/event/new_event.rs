@@ -1,6 +1,6 @@
 //! New events. They are checked before they are appended, so that an append cannot fail because of their content.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::envelope::{Envelope, PayloadError};
 use crate::chain::Digest;
@@ -23,13 +23,23 @@ pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEvent(Arc<Checked>);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Checked {
     payload: String,
     id: EventId,
     envelope: Envelope,
-    digest: Digest,
+    /// Computed on the thread that checks the payload, before the one that writes waits for it.
+    digest: OnceLock<Digest>,
 }
+
+/// All else follows from these.
+impl PartialEq for Checked {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id && self.payload == other.payload && self.envelope == other.envelope
+    }
+}
+
+impl Eq for Checked {}
 
 impl NewEvent {
     /// Checks a payload and makes an event of it. It must be one JSON object with an `id` and a `kind`.
@@ -76,8 +86,13 @@ impl NewEvent {
     }
 
     fn new(payload: String, id: EventId, envelope: Envelope) -> Self {
-        let digest = Digest::of(payload.as_bytes());
+        let digest = Digest::of(payload.as_bytes()).into();
         Self(Arc::new(Checked { payload, id, envelope, digest }))
+    }
+
+    /// Makes an event that is stored already, with the members that the store has of it. Nothing is checked.
+    pub(crate) fn known(payload: String, id: EventId, envelope: Envelope) -> Self {
+        Self(Arc::new(Checked { payload, id, envelope, digest: OnceLock::new() }))
     }
 
     /// The event's id.
@@ -101,7 +116,7 @@ impl NewEvent {
     /// The SHA-256 of the payload's bytes.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        self.0.digest
+        *self.0.digest.get_or_init(|| Digest::of(self.0.payload.as_bytes()))
     }
 }
 

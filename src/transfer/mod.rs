@@ -5,6 +5,7 @@
 //! copies (`foreign/`). An export writes the folder or the log as it was.
 //! Invariant: an export returns everything that was imported; nothing is dropped without a report.
 
+mod ahead;
 mod bounds;
 mod bring_back;
 #[cfg(feature = "parquet")]
@@ -14,6 +15,7 @@ mod copy;
 mod dataset;
 pub(crate) mod discover;
 mod evaluation;
+mod event_file;
 mod evidence;
 mod export;
 mod folder;

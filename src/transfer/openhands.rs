@@ -1,5 +1,6 @@
 //! OpenHands conversations, as an import reads them: folders of any age, JSON lines and arrays of events.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use super::meta::Meta;
 use super::pages::Pages;
 use super::source::{self, Candidate, Source};
 use crate::error::Result;
-use crate::event::{Event, Given, NewEvent};
+use crate::event::{Envelope, Event, Given, NewEvent};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::state::BaseDocument;
 use crate::store::{Arrival, ArrivingFile, Attachment, LogCopy, Problem, Store, StoredEvent, Surroundings};
@@ -165,7 +166,7 @@ impl Incoming for Conversation<'_> {
             return Ok(None);
         }
         let mut newer = None;
-        self.source.each(&mut |candidate| {
+        self.source.each(None, &mut |candidate| {
             if newer.is_none() && candidate.event.as_ref().is_ok_and(|event| !is_v0(event)) {
                 newer = Some(candidate.path);
             }
@@ -184,9 +185,13 @@ impl Incoming for Conversation<'_> {
         let Self { source, read, .. } = self;
         let known_aside = known_aside(intake)?;
         let mut conflict = None;
-        read.shape = source.each(&mut |candidate| {
+        let is_stored = intake.stored.peek()?.is_some();
+        let shared = RefCell::new(&mut *intake);
+        let mut known = |name: &str, text: String| known_event(&mut shared.borrow_mut().stored, name, text);
+        read.shape = source.each(if is_stored { Some(&mut known) } else { None }, &mut |candidate| {
             on_record(candidate.bytes());
             if conflict.is_none() {
+                let intake = &mut *shared.borrow_mut();
                 conflict = read.take(intake, candidate, &known_aside)?;
                 intake.counts.records += u64::from(conflict.is_none());
             }
@@ -315,6 +320,30 @@ fn known_aside(intake: &Intake<'_>) -> Result<HashMap<String, Attachment>> {
     }
     let files = intake.store.attachments(intake.id)?.into_iter().filter(|file| file.reason.is_some());
     Ok(files.map(|file| (file.path.clone(), file)).collect())
+}
+
+/// Returns the next stored event if `text` is its payload, and if a check of the text would find nothing to report: the
+/// payload begins with the event's id, and the file of this `name` has the id in its name. Else it returns the text.
+fn known_event(
+    stored: &mut Pages<'_>,
+    name: &str,
+    text: String,
+) -> Result<std::result::Result<NewEvent, String>> {
+    let Some(stored) = stored.peek()? else { return Ok(Err(text)) };
+    let id = stored.id.as_str();
+    let begins_with_id = || {
+        let rest = text.strip_prefix(r#"{"id":""#).and_then(|rest| rest.strip_prefix(id));
+        rest.is_some_and(|rest| rest.starts_with('"'))
+    };
+    let is_named = || {
+        let named = layout::read_event_name(name).and_then(|read| read.id);
+        named.is_some_and(|named| layout::event_file(0, &named) == layout::event_file(0, id))
+    };
+    if stored.redacted_digest.is_some() || stored.payload != text || !begins_with_id() || !is_named() {
+        return Ok(Err(text));
+    }
+    let envelope = Envelope { id: Some(stored.id.clone()), kind: stored.kind.clone(), ..Envelope::default() };
+    Ok(Ok(NewEvent::known(text, stored.id.clone(), envelope)))
 }
 
 /// Returns how an event differs from the stored one in its place. `None` if they are equal.

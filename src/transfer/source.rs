@@ -5,19 +5,18 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::bounds;
 use super::container::{self, Element, TornTail};
 use super::discover::{Found, Shape};
 use super::evaluation::{self, Instance};
+use super::event_file::{FileRead, Known, Read, event_of, event_of_file, fallback_id, read_text};
 use super::folder::{self, Listing};
 use super::layout::{self, Numbering};
 use super::meta::{META_BYTES_MAX, Meta};
 use super::pages::Pages;
+use super::{ahead, bounds};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
-use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
-use crate::ids::{ConversationId, EventId, Sequence};
-use crate::json::Object;
+use crate::ids::{ConversationId, Sequence};
 use crate::state::base::{BaseDocument, DOCUMENT_BYTES_MAX};
 use crate::store::{ArrivingFile, Attachment, Container, Glue, Origin, Problem, Store};
 use crate::untrusted;
@@ -36,7 +35,7 @@ pub(super) struct Candidate {
     /// Its path within the folder; `file#number` for an element.
     pub path: String,
     /// The event, or the reason why it is not an event.
-    pub event: std::result::Result<NewEvent, String>,
+    pub event: Read,
     /// The name of its file, if an export would choose another name.
     pub file: Option<String>,
     /// Problems that do not keep it from being stored.
@@ -149,14 +148,16 @@ impl<'a> Source<'a> {
         Ok(Meta::default())
     }
 
-    /// Calls `visit` for every candidate, in order. Returns the shape of the container, if there is one.
+    /// Calls `visit` for every candidate, in order. Returns the shape of the container, if there is one. `known` may return
+    /// the event of a file's text without checking the text.
     pub(super) fn each(
         &self,
+        known: Option<Known<'_>>,
         visit: &mut dyn FnMut(Candidate) -> Result<()>,
     ) -> Result<Option<container::Shape>> {
         match &self.found.shape {
             Shape::Files { events_directory, .. } => {
-                self.each_file(events_directory, visit)?;
+                self.each_file(events_directory, known, visit)?;
                 Ok(None)
             }
             Shape::Container { file } => {
@@ -178,31 +179,48 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn each_file(&self, directory: &str, visit: &mut dyn FnMut(Candidate) -> Result<()>) -> Result<()> {
+    fn each_file(
+        &self,
+        directory: &str,
+        mut known: Option<Known<'_>>,
+        visit: &mut dyn FnMut(Candidate) -> Result<()>,
+    ) -> Result<()> {
         // `order` counts the files that exist. `numbering` counts as an export will: only stored events.
         let (mut order, mut numbering) = (Numbering::default(), Numbering::default());
         let mut ids = HashSet::new();
         let seed = self.listing.events.iter().all(|name| !name.starts_with("event-"));
-        for name in &self.listing.events {
+        let is_known = known.is_some();
+        let read = |name: &str| {
+            let text = read_text(&self.found.path.join(format!("{directory}{name}")))?;
+            // If the event is known, its text need not be checked. Otherwise this thread has the time for it.
+            Ok(if is_known { FileRead::Text(text) } else { FileRead::event(text, name, directory) })
+        };
+        ahead::each(&self.listing.events, read, FileRead::bytes, &mut |name, read| {
             let path = format!("{directory}{name}");
-            let parsed = layout::read_event_name(name);
-            let index = parsed.as_ref().map_or(0, |parsed| parsed.index);
-            let file = self.found.path.join(&path);
-            let (event, mut problems) = read_event(&file, name, &path)?;
+            let index = layout::read_event_name(name).map_or(0, |parsed| parsed.index);
+            let (event, mut problems) = match read {
+                FileRead::Event(event, problems) => (event, problems),
+                FileRead::Text(text) => match (&mut known, text) {
+                    (Some(known), Ok(text)) => match known(name, text)? {
+                        Ok(event) => (Ok(event), Vec::new()),
+                        Err(text) => event_of_file(Ok(text), name, &path),
+                    },
+                    (_, text) => event_of_file(text, name, &path),
+                },
+            };
             if !seed {
                 problems.extend(order_problem(&path, index, order.expected()));
             }
             let chosen =
                 event.as_ref().map(|event| numbering.choose(event.id().as_str())).unwrap_or_default();
-            let other_name = (chosen != *name).then(|| name.clone());
+            let other_name = (chosen != name).then(|| name.to_owned());
             order.pass(name);
             let is_new = event.as_ref().is_ok_and(|event| ids.insert(hash(event.id().as_str())));
             if is_new {
                 numbering.pass(name);
             }
-            visit(Candidate { path, event, file: other_name, problems })?;
-        }
-        Ok(())
+            visit(Candidate { path, event, file: other_name, problems })
+        })
     }
 
     fn each_element(
@@ -374,7 +392,7 @@ fn order_problem(path: &str, index: u64, expected: u64) -> Option<Problem> {
 }
 
 /// Returns a file's content, or its size if that is more than `max` bytes.
-fn read_bounded(file: &Path, max: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+pub(super) fn read_bounded(file: &Path, max: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
     let io = || Error::io("reading", file);
     let (mut content, _) = untrusted::open(file).map_err(io())?;
     let size = content.metadata().map_err(io())?.len();
@@ -399,62 +417,10 @@ fn document_of(
     }
 }
 
-/// An event, or the reason why it is not an event.
-type Read = std::result::Result<NewEvent, String>;
-
 /// Returns a short hash of an id. If two ids have the same hash, a file name is stored needlessly, or an event is kept
 /// beside the others.
 pub(super) fn hash(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
     hasher.finish()
-}
-
-fn read_event(file: &Path, name: &str, path: &str) -> Result<(Read, Vec<Problem>)> {
-    let bytes = match read_bounded(file, PAYLOAD_BYTES_MAX as u64)? {
-        Ok(bytes) => bytes,
-        Err(bytes) => {
-            let why = format!("it has {bytes} bytes, a payload may have {PAYLOAD_BYTES_MAX}");
-            return Ok((Err(why), Vec::new()));
-        }
-    };
-    if bytes.is_empty() {
-        return Ok((Err("it is empty".into()), Vec::new()));
-    }
-    let Ok(text) = String::from_utf8(bytes) else { return Ok((Err("it is not UTF-8".into()), Vec::new())) };
-    let mut problems = Vec::new();
-    let named_id = layout::read_event_name(name).and_then(|read| read.id);
-    let stem = name.strip_suffix(".json").unwrap_or(name);
-    let event = event_of(text, || {
-        let id = fallback_id(named_id.as_deref().unwrap_or(stem));
-        problems.push(Problem {
-            path: path.to_owned(),
-            problem: "the event has no id".into(),
-            action: format!("it gets the id {id} here"),
-        });
-        id
-    });
-    if let (Ok(event), Some(named_id)) = (&event, &named_id)
-        && problems.is_empty()
-        && layout::event_file(0, event.id().as_str()) != layout::event_file(0, named_id)
-    {
-        problems.push(Problem {
-            path: path.to_owned(),
-            problem: format!("its name says {named_id}, but its event has the id {}", event.id()),
-            action: "the event's own id counts; the name is kept".into(),
-        });
-    }
-    Ok((event, problems))
-}
-
-fn event_of(text: String, fallback: impl FnOnce() -> EventId) -> Read {
-    // Lines of other agents have their id in `uuid`.
-    let foreign =
-        |text: &str| Object::of(text).text("uuid").and_then(|id| EventId::new(id.into_owned()).ok());
-    NewEvent::parse_with(text, |text| foreign(text).unwrap_or_else(fallback))
-        .map_err(|error| error.to_string())
-}
-
-fn fallback_id(name: &str) -> EventId {
-    EventId::new(name).unwrap_or_else(|_| EventId::mint())
 }

@@ -11,6 +11,9 @@ use crate::table::{Budget, Row, Table, rate};
 
 const ROUNDS: usize = 7;
 
+/// The events that are made at once: more would take gigabytes of memory.
+const PART: usize = 10_000;
+
 /// A round writes enough for at least one checkpoint.
 const PER_ROUND: usize = 1500;
 
@@ -26,6 +29,28 @@ pub fn measure(folder: &Path, table: &mut Table) {
     let payloads = orphans(100 + PER_ROUND, 6);
     alone(&id, &payloads, [&short, &medium, &long], table);
     with_another_process(folder, &id, &payloads, &short, &long, table);
+}
+
+/// Measures single appends to a conversation of `count` events.
+pub fn measure_at(folder: &Path, table: &mut Table, count: usize) {
+    let id = ConversationId::new("bench").expect("id");
+    let (short, long) = (store(&folder.join("short.db")), store(&folder.join("long.db")));
+    for part in 0..count / PART {
+        append(&long, &id, orphans(PART, 1000 + part as u64), 1000);
+    }
+    let payloads = orphans(100 + PER_ROUND, 6);
+    let mut row = Row::new(format!("append: at {count} events / at 100"), Budget::AtLeast(0.95), "/s");
+    for round in 0..=ROUNDS {
+        let young = young(&short, &payloads, round, 'a');
+        let fresh = renamed(&payloads[100..], round, 'a');
+        let again = fresh.clone();
+        let at_100 = rate(PER_ROUND, || append(&short, &young, again, 1));
+        let ours = rate(PER_ROUND, || append(&long, &id, fresh, 1));
+        if round > 0 {
+            row.push(ours, at_100);
+        }
+    }
+    table.add(&row);
 }
 
 /// Returns the same events with new ids, so that every round appends the same bytes.

@@ -5,6 +5,7 @@
 //! cargo bench                                    # everything; about five minutes
 //! cargo bench -- read import                     # only the groups whose names begin with these words
 //! cargo bench -- audit --events 1000000          # the group `audit` on a file of a million events
+//! cargo bench -- very-long --events 1000000      # appends to a conversation of a million events; runs only if it is named
 //! cargo bench -- --save docs/benchmarks.md       # also writes the table to this file
 //! ```
 //!
@@ -33,6 +34,9 @@ use table::Table;
 /// The first word of a group's rows, and the function that measures them.
 type Group<'a> = (&'static str, &'a dyn Fn(&Path, &mut Table));
 
+/// The group that runs only if it is named.
+const VERY_LONG: &str = "very-long";
+
 fn main() {
     let mut arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -51,10 +55,12 @@ fn main() {
     let folder = tempfile::tempdir().expect("the folder for the files of this run can be made");
     let mut table = Table::begin(&folder.path().join("disk-rate"));
     let audited = |folder: &Path, table: &mut Table| audit::measure(folder, table, count);
+    let very_long = |folder: &Path, table: &mut Table| long::measure_at(folder, table, count);
     let groups: Vec<Group<'_>> = vec![
         ("append", &append::measure),
         ("shape", &shape::measure),
         ("long", &long::measure),
+        (VERY_LONG, &very_long),
         ("read", &read::measure),
         ("fold", &fold::measure),
         ("project", &projection::measure),
@@ -64,7 +70,9 @@ fn main() {
         ("serve", &serve::measure),
     ];
     for (name, measure) in groups {
-        if wanted.is_empty() || wanted.iter().any(|word| name.starts_with(word.as_str())) {
+        if (wanted.is_empty() && name != VERY_LONG)
+            || wanted.iter().any(|word| name.starts_with(word.as_str()))
+        {
             let own = folder.path().join(name);
             std::fs::create_dir(&own).expect("the group's folder can be made");
             measure(&own, &mut table);

@@ -182,6 +182,35 @@ fn what_is_taken_out_of_a_log_is_in_no_snapshot() {
 }
 
 #[test]
+fn rows_of_another_program_are_in_no_ones_way() {
+    for harm in [
+        "UPDATE state_snapshot SET conversation = (SELECT key FROM conversation WHERE id = 'other')",
+        "UPDATE state_snapshot SET sequence = 9223372036854775807 WHERE sequence = 255",
+        "UPDATE state_snapshot SET sequence = -9 WHERE sequence = 255",
+        "UPDATE state_snapshot SET sequence = 300 WHERE sequence = 255",
+    ] {
+        let scratch = Scratch::new();
+        let store = scratch.open_without_projector();
+        let (id, other) = (conversation("talk"), conversation("other"));
+        talk(&store, &other, 0, 1);
+        talk(&store, &id, 0, 2 * SPACING);
+        ask(&store, &id, SPACING);
+        let db = scratch.foreign();
+        db.execute_batch(harm).unwrap();
+        talk(&store, &id, 2 * SPACING, 2 * SPACING);
+        store.catch_up().unwrap();
+        ask(&store, &other, 0);
+        for place in [SPACING, 310, 2 * SPACING, 4 * SPACING - 1] {
+            let moment = Moment::new(&store, &id, Point::Behind(Sequence(place))).unwrap();
+            assert_eq!(moment.state().unwrap().whole.event_count(), place + 1, "{harm}");
+        }
+        store.maintenance().rebuild(&["snapshots"], &mut |_| ()).unwrap();
+        ask(&store, &id, 4 * SPACING - 1);
+        assert_eq!(store.audit().verify_projections(&mut |_| ()).unwrap().findings, [], "{harm}");
+    }
+}
+
+#[test]
 fn a_snapshot_that_another_program_altered_is_found_and_made_again() {
     for harm in [
         "UPDATE state_snapshot SET whole = replace(whole, '\"steps\":', '\"steps\":1') WHERE sequence = 511",

@@ -81,7 +81,8 @@ const KEPT: &str = "SELECT sequence FROM main.state_snapshot WHERE conversation 
      AND sequence <= ?3 ORDER BY sequence";
 const SEQUENCE: &str = "SELECT sequence FROM event WHERE position = ?1";
 const POSITION: &str = "SELECT position FROM event WHERE conversation = ?1 AND sequence = ?2";
-const INSERT: &str = "INSERT INTO state_snapshot (position, conversation, sequence, leaf, whole, branch) \
+/// A row of another program may be in the way.
+const INSERT: &str = "INSERT OR REPLACE INTO state_snapshot (position, conversation, sequence, leaf, whole, branch) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 const DOING: &str = "keeping snapshots of states";
@@ -126,8 +127,8 @@ impl Projection for Snapshots {
 /// none.
 fn newest(db: &Connection, conversation: i64) -> Result<Option<(i64, i64)>> {
     let read = |row: &rusqlite::Row<'_>| {
-        let (sequence, bytes) = (row.get(0)?, row.get(1)?);
-        Ok((sequence, sequence + spacing(bytes)))
+        let (sequence, bytes): (i64, i64) = (row.get(0)?, row.get(1)?);
+        Ok((sequence, sequence.saturating_add(spacing(bytes))))
     };
     db.prepare_cached(NEWEST)
         .and_then(|mut statement| statement.query_row([conversation], read).optional())

@@ -62,6 +62,9 @@ impl Snapshot {
         };
         let bytes = (whole.len() + branch.as_ref().map_or(0, String::len)) as i64;
         let Some(whole) = State::of_saved(&whole) else { return Ok(None) };
+        if u64::try_from(sequence.saturating_add(1)) != Ok(whole.event_count()) {
+            return Ok(None);
+        }
         let branch = match branch {
             Some(branch) => State::of_saved(&branch),
             None => Some(whole.clone()),

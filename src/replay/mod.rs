@@ -1,9 +1,9 @@
 //! The state of a conversation at any point, folded from the events in the store by the pure modules.
 //!
-//! A [`Moment`] reads the events that it must fold. The store keeps states along a long log, so that a later question folds a
-//! few events; no answer depends on them. An event that no
-//! version of the SDK can read any more does not affect the other events. The module does not know how answers are
-//! shown. Invariant: the same log up to the same point gives the same answer, on any machine.
+//! A [`Moment`] reads the events that it must fold. The store keeps states along a long log, so that a later question folds
+//! a few events; no answer depends on them. An event that no version of the SDK can read any more does not affect the other
+//! events. The module does not know how answers are shown. Invariant: the same log up to the same point gives the same
+//! answer, on any machine.
 
 pub(crate) mod at;
 pub(crate) mod diff;

@@ -44,8 +44,8 @@ impl Moment<'_> {
     /// Returns the state.
     ///
     /// In a long conversation it is computed from the nearest snapshot before the moment, and its cost does not depend on
-    /// the length of the log. The first call for a moment far from a snapshot makes the snapshots before it. A store that
-    /// is read-only makes none; it reads every payload up to the moment.
+    /// the length of the log. The first call for a moment far from a snapshot makes the snapshots before it, after it has
+    /// brought the derived tables up to date. A store that is read-only uses those that are there and makes none.
     ///
     /// # Errors
     /// [`Error::Tree`](crate::Error::Tree) if the live branch cannot be determined; otherwise the errors of reading.

@@ -1,7 +1,7 @@
 //! Reads files ahead of their use, on a thread of its own: a file is opened, read and checked while the one before it is
 //! compared or written.
 //!
-//! What waits is bounded by [`BATCH_BYTES`] and one file. A few files are read without a thread.
+//! Up to three batches are in memory, each of [`BATCH_BYTES`] and one file more. A few files are read without a thread.
 
 use std::sync::mpsc;
 use std::thread;
@@ -14,7 +14,7 @@ const FILES_MIN: usize = 64;
 /// The files that are handed over at once.
 const BATCH_FILES: usize = 32;
 
-/// The bytes after which a batch is handed over: 1 MiB. Up to three batches are in memory.
+/// The bytes after which a batch is handed over: 1 MiB.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Calls `visit` with each name and what `read` returns for it, in order. `size` returns the bytes that it holds.

@@ -156,6 +156,33 @@ fn a_large_state_is_kept_more_rarely_and_a_very_large_one_not() {
     }
 }
 
+/// What follows the log holds the write lock, and reads at most 8 MiB for a snapshot.
+#[test]
+fn after_large_payloads_the_next_question_makes_the_snapshot() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let id = conversation("talk");
+    talk(&store, &id, 0, SPACING);
+    ask(&store, &id, SPACING - 1);
+    let db = scratch.foreign();
+    let large = |number: u64| user_message(&format!("large{number}"), &"word ".repeat(8000));
+    for part in 0..4 {
+        let events: Vec<NewEvent> = (part * 64..(part + 1) * 64).map(large).collect();
+        store.append(&id, Expected::Any, &events).unwrap();
+        store.catch_up().unwrap();
+    }
+    assert_eq!(kept(&db), 0, "a question about the first 256 events folds them");
+    ask(&store, &id, 2 * SPACING - 1);
+    assert_eq!(kept(&db), 2);
+    let events: Vec<NewEvent> = (256..512).map(large).collect();
+    store.append(&id, Expected::Any, &events).unwrap();
+    store.catch_up().unwrap();
+    assert_eq!(kept(&db), 2, "10 MB are not read under the lock");
+    ask(&store, &id, 3 * SPACING - 1);
+    assert_eq!(kept(&db), 3);
+    assert_sound(&store);
+}
+
 #[test]
 fn what_is_taken_out_of_a_log_is_in_no_snapshot() {
     let scratch = Scratch::new();

@@ -45,7 +45,7 @@ impl Store {
         }
         // Without new snapshots, the answer is the same.
         let _ = self.keep_snapshots(conversation, last);
-        self.snapshot(|db| {
+        self.read(|db| {
             let key = catalogue::key(db, conversation)?;
             if !snapshots::are_current(db)? {
                 return Ok(None);

@@ -7,7 +7,7 @@ use crate::ids::ConversationId;
 use crate::store::Store;
 use crate::store::derived::projection::snapshots;
 use crate::store::engine::transaction::Write;
-use crate::store::table::catalogue;
+use crate::store::table::{admin, catalogue};
 
 impl Store {
     /// Makes the snapshots that are missing up to the event at `last`. Other writers get their turn between steps. Waits
@@ -21,16 +21,22 @@ impl Store {
             return Ok(());
         }
         self.catch_up()?;
-        let step = || {
-            writer.maintain(|db| {
-                let write = Write::begin(db, Duration::ZERO)?;
-                let key = catalogue::key(&write, conversation)?;
-                let more = snapshots::extend_to(&write, key, last)?;
-                write.commit()?;
-                Ok(more)
-            })
-        };
-        while step()? {}
-        Ok(())
+        loop {
+            // The fold does not hold the write lock.
+            let (key, last_removal, rows) = self.read(|db| {
+                let (key, last_removal) = (catalogue::key(db, conversation)?, admin::last_removal(db)?);
+                Ok((key, last_removal, snapshots::fold_next(db, key, last)?))
+            })?;
+            let is_kept = !rows.is_empty()
+                && writer.maintain(|db| {
+                    let write = Write::begin(db, Duration::ZERO)?;
+                    let is_kept = snapshots::insert(&write, key, &rows, (last_removal, last))?;
+                    write.commit()?;
+                    Ok(is_kept)
+                })?;
+            if !is_kept {
+                return Ok(());
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! event, so that the state at any point takes a fold over a few events and not over the whole log. The larger a state is,
 //! the later the next one follows, so that they take a small part of the log's size.
 //!
-//! Snapshots are made when a state is asked for that is far from the last one ([`extend`]), and from then on as the log
+//! Snapshots are made when a state is asked for that is far from the last one ([`fold_next`]), and from then on as the log
 //! grows. So a conversation without such a question has none, and appends and imports do not pay for them. Each row
 //! follows from the log alone, so comparing and rebuilding work as with every other projection: they make the rows again
 //! that the file has.
@@ -13,9 +13,10 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Description, Key, LogEvent, Projection, SqlView, Table};
+use super::{Description, Key, LogEvent, Projection, STEP_BYTES_MAX, SqlView, Table};
 use crate::error::Result;
 use crate::store::engine::WhileDoing as _;
+use crate::store::table::admin;
 
 pub(in crate::store) use fold::{End, Folding, Snapshot};
 
@@ -24,6 +25,7 @@ const NAME: &str = "snapshots";
 pub(super) const DESCRIPTION: Description = Description {
     name: NAME,
     // Also raised if the fold changes: if an event is read in another way, or if the table of prices changes.
+    // `another_fold_needs_a_new_version` names the digest of what it gives.
     version: 1,
     schema: 23,
     statements: &[
@@ -72,7 +74,7 @@ pub(in crate::store) const FOLD_EVENTS_MAX: i64 = 64 * SPACING;
 const SNAPSHOT_BYTES_MAX: usize = 1 << 20;
 
 /// The most snapshots that one step makes.
-const STEP_SNAPSHOTS: u32 = 4;
+const STEP_SNAPSHOTS: usize = 4;
 
 const NEWEST: &str = "SELECT sequence, octet_length(whole) + coalesce(octet_length(branch), 0) FROM state_snapshot \
      WHERE conversation = ?1 ORDER BY sequence DESC LIMIT 1";
@@ -81,6 +83,8 @@ const KEPT: &str = "SELECT sequence FROM main.state_snapshot WHERE conversation 
      AND sequence <= ?3 ORDER BY sequence";
 const SEQUENCE: &str = "SELECT sequence FROM event WHERE position = ?1";
 const POSITION: &str = "SELECT position FROM event WHERE conversation = ?1 AND sequence = ?2";
+const BYTES: &str = "SELECT sum(octet_length(payload)) FROM event \
+     WHERE conversation = ?1 AND sequence > ?2 AND sequence <= ?3";
 /// A row of another program may be in the way.
 const INSERT: &str = "INSERT OR REPLACE INTO state_snapshot (position, conversation, sequence, leaf, whole, branch) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -107,16 +111,10 @@ impl Projection for Snapshots {
         let is_shadow = db.prepare_cached(IS_SHADOW).and_then(|mut s| s.exists([])).doing(DOING)?;
         for (conversation, position) in std::mem::take(&mut self.reached) {
             let until = || number(db, SEQUENCE, params![position]);
-            if is_shadow {
-                if let Some(until) = until()? {
-                    make_again(db, conversation, until)?;
-                }
-            } else if let Some((newest, due)) = newest(db, conversation)?
-                && let Some(until) = until()?
-                && until >= due
-                && until - newest <= FOLD_EVENTS_MAX
-            {
-                while extend(db, conversation, until)? {}
+            if !is_shadow {
+                follow(db, conversation, until)?;
+            } else if let Some(until) = until()? {
+                make_again(db, conversation, until)?;
             }
         }
         Ok(())
@@ -156,31 +154,89 @@ fn has_read(db: &Connection, conversation: i64, sequence: i64) -> Result<bool> {
     Ok(super::checkpoint(db, &Snapshots::default())?.is_some_and(|checkpoint| position <= checkpoint))
 }
 
-/// Makes the next snapshots of a conversation, up to the event at `until`. Returns whether there are more to make. Runs
-/// within a write transaction.
-pub(in crate::store) fn extend_to(db: &Connection, conversation: i64, until: i64) -> Result<bool> {
-    if has_read(db, conversation, until)? { extend(db, conversation, until) } else { Ok(false) }
+/// A snapshot as the file has it.
+pub(in crate::store) struct Row {
+    sequence: i64,
+    leaf: Option<i64>,
+    whole: String,
+    /// `None` if it is the same.
+    branch: Option<String>,
 }
 
-/// As [`extend_to`], for events that the projection has read or reads in this transaction.
-fn extend(db: &Connection, conversation: i64, until: i64) -> Result<bool> {
-    let Some(mut last) = Snapshot::newest(db, conversation, until)? else { return Ok(false) };
+impl Row {
+    /// `None` if the snapshot is too large or cannot be read back.
+    fn of(snapshot: &Snapshot) -> Option<Self> {
+        let (whole, branch) = (snapshot.whole.saved()?, snapshot.branch.saved()?);
+        let branch = (branch != whole).then_some(branch);
+        let row = Self { sequence: snapshot.sequence, leaf: snapshot.leaf, whole, branch };
+        (row.bytes() <= SNAPSHOT_BYTES_MAX).then_some(row)
+    }
+
+    fn bytes(&self) -> usize {
+        self.whole.len() + self.branch.as_ref().map_or(0, String::len)
+    }
+
+    fn insert(&self, db: &Connection, conversation: i64) -> Result<()> {
+        let Self { sequence, leaf, whole, branch } = self;
+        let Some(position) = number(db, POSITION, params![conversation, sequence])? else { return Ok(()) };
+        db.prepare_cached(INSERT)
+            .and_then(|mut s| s.execute(params![position, conversation, sequence, leaf, whole, branch]))
+            .doing(DOING)?;
+        Ok(())
+    }
+}
+
+/// Folds the next snapshots of a conversation, up to the event at `until`: at most [`STEP_SNAPSHOTS`]. Writes nothing.
+pub(in crate::store) fn fold_next(db: &Connection, conversation: i64, until: i64) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let Some(mut last) = Snapshot::newest(db, conversation, until)? else { return Ok(rows) };
     let bound = until.min(last.sequence + FOLD_EVENTS_MAX);
-    let mut made = 0;
     loop {
         let to = last.sequence + spacing(last.bytes);
-        if to > bound || made == STEP_SNAPSHOTS {
-            return Ok(made > 0 && to <= until);
+        if to > bound || rows.len() == STEP_SNAPSHOTS {
+            return Ok(rows);
         }
-        let Some(mut next) = Folding::new(db, conversation, last.sequence, to)?.finish(last, End::Head)?
-        else {
-            return Ok(false);
-        };
-        if let Some(bytes) = insert(db, conversation, &next)? {
-            (next.bytes, made) = (bytes, made + 1);
+        let folded = Folding::new(db, conversation, last.sequence, to)?.finish(last, End::Head)?;
+        let Some(mut next) = folded else { return Ok(rows) };
+        if let Some(row) = Row::of(&next) {
+            next.bytes = row.bytes() as i64;
+            rows.push(row);
         }
         last = next;
     }
+}
+
+/// Inserts snapshots that were folded before this write transaction, if nothing was removed from the file since the act
+/// `last_removal`, and if the projection has read the event at `until`. Returns whether it inserted them.
+pub(in crate::store) fn insert(
+    db: &Connection,
+    conversation: i64,
+    rows: &[Row],
+    (last_removal, until): (i64, i64),
+) -> Result<bool> {
+    if admin::last_removal(db)? != last_removal || !has_read(db, conversation, until)? {
+        return Ok(false);
+    }
+    rows.iter().try_for_each(|row| row.insert(db, conversation))?;
+    Ok(true)
+}
+
+/// Makes the snapshots that are due up to the event at `until`, if there are some already and few bytes have to be read for
+/// it: the caller holds the write lock. Otherwise the next question makes them.
+fn follow(db: &Connection, conversation: i64, until: impl Fn() -> Result<Option<i64>>) -> Result<()> {
+    while let Some((newest, due)) = newest(db, conversation)?
+        && let Some(until) = until()?
+        && until >= due
+        && until - newest <= FOLD_EVENTS_MAX
+        && number(db, BYTES, params![conversation, newest, until])? <= Some(STEP_BYTES_MAX as i64)
+    {
+        let rows = fold_next(db, conversation, until)?;
+        if rows.is_empty() {
+            break;
+        }
+        rows.iter().try_for_each(|row| row.insert(db, conversation))?;
+    }
+    Ok(())
 }
 
 /// Makes those snapshots in a temporary table that the file has, up to the event at `until`.
@@ -195,42 +251,12 @@ fn make_again(db: &Connection, conversation: i64, until: i64) -> Result<()> {
         })
         .doing(DOING)?;
     for to in kept {
-        let Some(next) = Folding::new(db, conversation, last.sequence, to)?.finish(last, End::Head)? else {
-            return Ok(());
-        };
-        insert(db, conversation, &next)?;
+        let folded = Folding::new(db, conversation, last.sequence, to)?.finish(last, End::Head)?;
+        let Some(next) = folded else { return Ok(()) };
+        Row::of(&next).map_or(Ok(()), |row| row.insert(db, conversation))?;
         last = next;
     }
     Ok(())
-}
-
-/// Inserts a snapshot, unless it is too large or cannot be read back. Returns the bytes that it takes. `None` if it was not
-/// inserted.
-fn insert(db: &Connection, conversation: i64, snapshot: &Snapshot) -> Result<Option<i64>> {
-    let Some(position) = number(db, POSITION, params![conversation, snapshot.sequence])? else {
-        return Ok(None);
-    };
-    let (Some(whole), Some(branch)) = (snapshot.whole.saved(), snapshot.branch.saved()) else {
-        return Ok(None);
-    };
-    let branch = (branch != whole).then_some(branch);
-    let bytes = whole.len() + branch.as_ref().map_or(0, String::len);
-    if bytes > SNAPSHOT_BYTES_MAX {
-        return Ok(None);
-    }
-    db.prepare_cached(INSERT)
-        .and_then(|mut statement| {
-            statement.execute(params![
-                position,
-                conversation,
-                snapshot.sequence,
-                snapshot.leaf,
-                whole,
-                branch
-            ])
-        })
-        .doing(DOING)?;
-    Ok(Some(bytes as i64))
 }
 
 fn number(db: &Connection, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Option<i64>> {
@@ -238,4 +264,46 @@ fn number(db: &Connection, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result
         .and_then(|mut statement| statement.query_row(values, |row| row.get::<_, Option<i64>>(0)).optional())
         .doing(DOING)
         .map(Option::flatten)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::Digest;
+    use crate::event::{Event, Given};
+    use crate::ids::EventId;
+    use crate::price;
+    use crate::state::State;
+
+    /// The version, and the digest of the table of prices and of the states of all golden conversations.
+    const STATES: (i64, &str) = (1, "80dbd9d617b3eb40e49a3d3404447a15f43b196d3f2cc9a601bbd0f6d50a4ffa");
+
+    #[test]
+    fn another_fold_needs_a_new_version() {
+        let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden"));
+        let mut found = price::BUILT_IN.to_owned();
+        let mut folders: Vec<_> = std::fs::read_dir(root.join("conversations"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        folders.sort();
+        for folder in folders {
+            let mut files: Vec<_> = std::fs::read_dir(folder.join("events"))
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .collect();
+            files.sort();
+            let mut state = State::new();
+            for file in files.iter().filter(|file| file.extension().is_some_and(|kind| kind == "json")) {
+                let (text, id) = (std::fs::read_to_string(file).unwrap(), EventId::new("none").unwrap());
+                state.apply(&Event::read(&text, &Given { id: Some(&id), timestamp: None }).unwrap());
+            }
+            found.push_str(&state.saved().unwrap());
+        }
+        assert_eq!(
+            (DESCRIPTION.version, Digest::of(found.as_bytes()).to_hex().as_str()),
+            STATES,
+            "the fold or the prices give other states: raise the version of the projection"
+        );
+    }
 }

@@ -26,7 +26,11 @@ const NODES: &str = "SELECT sequence, id, parent_id, kind FROM event \
 const PARENT: &str = "SELECT parent_id FROM event WHERE conversation = ?1 AND sequence = ?2";
 const PLACE: &str = "SELECT sequence FROM event WHERE conversation = ?1 AND id = ?2";
 const EVENTS: &str = "SELECT position, sequence, id, payload FROM event \
-     WHERE conversation = ?1 AND sequence >= ?2 AND sequence <= ?3 ORDER BY sequence";
+     WHERE conversation = ?1 AND sequence >= ?2 AND sequence <= ?3 ORDER BY sequence LIMIT 256";
+
+/// The payload bytes after which a page of events ends: 4 MiB. A longer read would keep the write-ahead log from being
+/// emptied.
+const PAGE_BYTES: usize = 4 << 20;
 
 /// The states after an event.
 pub(in crate::store) struct Snapshot {
@@ -281,19 +285,31 @@ impl<'db> Folding<'db> {
         Ok(found)
     }
 
-    /// Calls `visit` with the events from `first` to `last`. Returns false if one of them cannot be read.
+    /// Calls `visit` with the events from `first` to `last`, which are read a page at a time. Returns false if one of them
+    /// cannot be read.
     fn each(&self, first: i64, last: i64, mut visit: impl FnMut(i64, Event)) -> Result<bool> {
-        let mut statement = self.db.prepare_cached(EVENTS).doing(DOING)?;
-        let mut rows = statement.query(params![self.conversation, first, last]).doing(DOING)?;
-        let mut payloads = Payloads::new(self.db);
-        while let Some(row) = rows.next().doing(DOING)? {
-            let (position, sequence) = (row.get(0).doing(DOING)?, row.get(1).doing(DOING)?);
-            let id = row.get_ref(2).ok().and_then(|id| EventId::new(id.as_str().ok()?).ok());
-            let payload = readable_payload(&mut payloads, row, (position, 3))?;
-            let (Some(id), Some(payload)) = (id, payload) else { return Ok(false) };
-            match Event::read(&payload, &Given { id: Some(&id), timestamp: None }) {
-                Ok(event) => visit(sequence, event),
-                Err(_) => return Ok(false),
+        let mut next = first;
+        while next <= last {
+            let mut statement = self.db.prepare_cached(EVENTS).doing(DOING)?;
+            let mut rows = statement.query(params![self.conversation, next, last]).doing(DOING)?;
+            let (mut payloads, mut bytes) = (Payloads::new(self.db), 0);
+            let begun = next;
+            while bytes < PAGE_BYTES
+                && let Some(row) = rows.next().doing(DOING)?
+            {
+                let (position, sequence): (i64, i64) = (row.get(0).doing(DOING)?, row.get(1).doing(DOING)?);
+                let id = row.get_ref(2).ok().and_then(|id| EventId::new(id.as_str().ok()?).ok());
+                let payload = readable_payload(&mut payloads, row, (position, 3))?;
+                let (Some(id), Some(payload)) = (id, payload) else { return Ok(false) };
+                match Event::read(&payload, &Given { id: Some(&id), timestamp: None }) {
+                    Ok(event) => visit(sequence, event),
+                    Err(_) => return Ok(false),
+                }
+                (next, bytes) = (sequence + 1, bytes + payload.len());
+            }
+            if next == begun {
+                // An event was removed meanwhile.
+                return Ok(false);
             }
         }
         Ok(true)

@@ -169,6 +169,28 @@ fn all_changes_reach_every_file() {
     }
 }
 
+/// What others wrote comes table by table, so a row may come before the one that it refers to, or stay longer.
+#[test]
+fn rows_may_refer_to_what_comes_later_or_goes_before() {
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let (a, b) = (server.open(&scratch.path("a.db")), server.open(&scratch.path("b.db")));
+    let (child, late, orphan, mother) =
+        (conversation("child"), conversation("late"), conversation("orphan"), conversation("mother"));
+    for id in [&child, &late, &mother, &orphan] {
+        a.append(id, Expected::Empty, &[user_message("a", "text")]).unwrap();
+    }
+    a.set_parent(&orphan, &mother).unwrap();
+    b.replica().unwrap().refresh().unwrap();
+    a.set_parent(&child, &late).unwrap();
+    a.retention().delete(&mother).unwrap();
+    b.replica().unwrap().refresh().unwrap();
+    let c = server.open(&scratch.path("c.db"));
+    for store in [&b, &c] {
+        assert_equal(&a, store);
+        assert_sound(store);
+    }
+}
+
 #[test]
 fn large_content_comes_page_by_page() {
     let (server, scratch) = (Server::with_log(), Scratch::new());

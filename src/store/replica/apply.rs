@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, ffi, params_from_iter};
 
 use super::check::{self, Head};
 use super::row::Row;
@@ -15,7 +15,8 @@ use crate::store::table::{base_state, guards, stale};
 
 const PLACE: &str = "SELECT conversation FROM event WHERE position = ?1";
 const IS_THERE: &str = "SELECT 1 FROM conversation WHERE key = ?1";
-/// A row may come before the one that it refers to.
+/// A row may come before the one that it refers to, or go after it. Only then are these checks put off to the commit: with this
+/// statement the engine prepares all others again.
 const DEFER: &str = "PRAGMA defer_foreign_keys = ON";
 
 /// Tables whose rows change what a projection knows of a conversation, without an event.
@@ -41,7 +42,6 @@ pub(in crate::store) struct Applying<'a> {
 impl<'a> Applying<'a> {
     /// Begins.
     pub(in crate::store) fn begin(db: &'a Connection) -> Result<Self> {
-        db.execute_batch(DEFER).doing(DOING)?;
         guards::permit(db, "shared log")?;
         let (positions, again, beside) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         Ok(Self { db, shapes: Shape::all(db)?, positions, again, beside, wipes: false })
@@ -52,6 +52,7 @@ impl<'a> Applying<'a> {
         self.wipes = true;
         // Some of them forbid every removal.
         guards::lift(self.db)?;
+        self.db.execute_batch(DEFER).doing(DOING)?;
         projection::empty_all(self.db)?;
         for shape in self.shapes.iter().rev() {
             self.db.execute(&format!("DELETE FROM main.{}", shape.table), []).doing(DOING)?;
@@ -81,10 +82,7 @@ impl<'a> Applying<'a> {
                     shape.table
                 ),
             };
-            self.db
-                .prepare_cached(&sql)
-                .and_then(|mut statement| statement.execute([conversation]))
-                .doing(DOING)?;
+            self.execute(&sql, &[SqlValue::Integer(conversation)])?;
         }
         self.again.remove(&conversation);
         self.beside.remove(&conversation);
@@ -100,20 +98,15 @@ impl<'a> Applying<'a> {
         if let Some(conversation) = row.conversation.filter(|_| BESIDE.contains(&row.table)) {
             self.beside.insert(conversation);
         }
-        let (sql, values) = match &row.values {
-            None => {
-                let wanted: Vec<String> = shape
-                    .key
-                    .iter()
-                    .zip(1..)
-                    .map(|(column, number)| format!("{column} = ?{number}"))
-                    .collect();
-                (format!("DELETE FROM main.{} WHERE {}", shape.table, wanted.join(" AND ")), &row.key)
-            }
+        match &row.values {
+            None => self.execute(&shape.delete, &row.key).map(drop),
             Some(values) if values.len() == shape.columns.len() => {
-                let marks = vec!["?"; values.len()].join(", ");
-                let columns = shape.columns.join(", ");
-                (format!("INSERT OR REPLACE INTO main.{} ({columns}) VALUES ({marks})", shape.table), values)
+                // An event is mostly new, and any other row mostly there. A row that is replaced is removed first, from all
+                // indexes, and looked for in all tables that may refer to it.
+                if row.table == "event" || self.execute(&shape.update, values)? == 0 {
+                    self.execute(&shape.insert, values)?;
+                }
+                Ok(())
             }
             Some(values) => {
                 let what = format!(
@@ -122,14 +115,24 @@ impl<'a> Applying<'a> {
                     values.len(),
                     shape.columns.len()
                 );
-                return Err(SharedError::Differs { what }.into());
+                Err(SharedError::Differs { what }.into())
             }
+        }
+    }
+
+    /// Executes a statement. Returns how many rows it found.
+    fn execute(&self, sql: &str, values: &[SqlValue]) -> Result<usize> {
+        let execute = || {
+            let mut statement = self.db.prepare_cached(sql)?;
+            statement.execute(params_from_iter(values.iter().map(SqlValue::bound)))
         };
-        self.db
-            .prepare_cached(&sql)
-            .and_then(|mut statement| statement.execute(params_from_iter(values.iter().map(SqlValue::bound))))
-            .map(drop)
-            .doing(DOING)
+        match execute() {
+            Err(error) if refers_to_nothing(&error) => {
+                self.db.execute_batch(DEFER).doing(DOING)?;
+                execute().doing(DOING)
+            }
+            executed => executed.doing(DOING),
+        }
     }
 
     /// Notes an event, before its row is put or removed. What is derived from an event that was changed has to go while
@@ -178,4 +181,9 @@ impl<'a> Applying<'a> {
         check::compare(db, heads)?;
         Ok((self.wipes, self.positions))
     }
+}
+
+/// Returns whether a row would refer to one that is not there now.
+fn refers_to_nothing(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY)
 }

@@ -56,6 +56,14 @@ pub(super) struct Shape {
     pub(super) columns: Vec<String>,
     /// The columns of the key, in its order: one or two.
     pub(super) key: Vec<String>,
+    /// Reads the row of a key.
+    select: String,
+    /// Makes a row of all columns, in the place of those that it contradicts.
+    pub(super) insert: String,
+    /// Changes a row of all columns, if there is one with its key.
+    pub(super) update: String,
+    /// Removes the row of a key.
+    pub(super) delete: String,
 }
 
 impl Shape {
@@ -85,15 +93,7 @@ impl Shape {
     /// Returns the values of a row. `None` if there is no such row.
     pub(super) fn row(&self, db: &Connection, key: &[SqlValue]) -> Result<Option<Vec<SqlValue>>> {
         let doing = "reading a row";
-        let wanted: Vec<String> =
-            self.key.iter().zip(1..).map(|(column, number)| format!("{column} = ?{number}")).collect();
-        let sql = format!(
-            "SELECT {} FROM main.{} WHERE {}",
-            self.columns.join(", "),
-            self.table,
-            wanted.join(" AND ")
-        );
-        let mut statement = db.prepare_cached(&sql).doing(doing)?;
+        let mut statement = db.prepare_cached(&self.select).doing(doing)?;
         let mut rows = statement.query(params_from_iter(key.iter().map(SqlValue::bound))).doing(doing)?;
         let Some(row) = rows.next().doing(doing)? else { return Ok(None) };
         let values = (0..self.columns.len()).map(|column| {
@@ -125,7 +125,30 @@ impl Shape {
         let mut key: Vec<_> = columns.iter().filter(|(_, place)| *place > 0).cloned().collect();
         key.sort_by_key(|(_, place)| *place);
         let names = |columns: Vec<(String, i64)>| columns.into_iter().map(|(name, _)| name).collect();
-        Ok(Self { table, of, columns: names(columns), key: names(key) })
+        Ok(Self::new(table, of, names(columns), names(key)))
+    }
+
+    fn new(table: &'static str, of: Of, columns: Vec<String>, key: Vec<String>) -> Self {
+        // A value has the number of its column, or of its place in the key.
+        let equals = |names: &mut dyn Iterator<Item = (usize, &String)>, between: &str| {
+            names.map(|(place, name)| format!("{name} = ?{}", place + 1)).collect::<Vec<_>>().join(between)
+        };
+        let of_key = equals(&mut key.iter().enumerate(), " AND ");
+        let all = columns.join(", ");
+        let marks = vec!["?"; columns.len()].join(", ");
+        let found = equals(&mut columns.iter().enumerate().filter(|(_, name)| key.contains(name)), " AND ");
+        // A key that is set, even to what it is, is looked for in all tables that may refer to it.
+        let set = equals(&mut columns.iter().enumerate().filter(|(_, name)| !key.contains(name)), ", ");
+        Self {
+            select: format!("SELECT {all} FROM main.{table} WHERE {of_key}"),
+            insert: format!("INSERT OR REPLACE INTO main.{table} ({all}) VALUES ({marks})"),
+            update: format!("UPDATE OR REPLACE main.{table} SET {set} WHERE {found}"),
+            delete: format!("DELETE FROM main.{table} WHERE {of_key}"),
+            table,
+            of,
+            columns,
+            key,
+        }
     }
 }
 

@@ -106,13 +106,17 @@ fn play(nodes: usize, rate: f64, costs: &Costs) -> Outcome {
         // Nodes follow meanwhile. What was written within the last two round trips is read in the turn.
         recent.retain(|(time, _, _)| *time > now - 2.0 * costs.round_trip);
         let news: usize = recent.iter().filter(|(_, _, by)| *by != node).map(|(_, count, _)| count).sum();
-        // The order, what others wrote, the entry, and its commit. A node that is alone does all with one question.
-        let asks = if nodes == 1 { 1.0 } else { 3.0 + f64::from(u8::from(news > 0)) };
+        let way = costs.round_trip / 2.0;
+        // The order comes with what others wrote. If it was asked for before it was free, the question is at the server already.
+        let order = if waiting[node][0] < now - way { way } else { 2.0 * way };
         let work = costs.entry + group as f64 * (costs.own + costs.event) + news as f64 * costs.news;
-        now += asks * costs.round_trip + work;
+        // The entry goes with its commit, and the next node has the order while the answer is on its way. A node that is alone
+        // does all with one question.
+        now += if nodes == 1 { work + 2.0 * way } else { order + work + way };
+        let answered = if nodes == 1 { now } else { now + way };
         for came in waiting[node].drain(..group) {
             if came >= COUNTED_FROM {
-                took.push(now - came);
+                took.push(answered - came);
             }
         }
         entries += 1;

@@ -192,7 +192,7 @@ const CRATES: &[(&[&str], &[&str])] = &[
         &["rusqlite", "r2d2", "r2d2_sqlite", "refinery"],
         &["src/store/", "src/error.rs", "src/shared/schema.rs"],
     ),
-    (&["postgres", "tokio_postgres_rustls"], &["src/shared/"]),
+    (&["postgres", "tokio_postgres", "tokio_postgres_rustls"], &["src/shared/"]),
     (&["axum"], &["src/server/"]),
     (
         &[

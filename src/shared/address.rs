@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postgres::Config;
-use postgres::config::SslMode;
 use rustls::ClientConfig;
 use rustls_platform_verifier::ConfigVerifierExt as _;
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::{Result, SharedError};
@@ -38,7 +38,7 @@ impl Address {
     pub(super) fn parse(text: &str) -> Result<Self> {
         let (rest, schema) = split_schema(text)?;
         let wrong = |what: String| SharedError::Address { what };
-        let mut config: Config = rest.parse().map_err(|error: postgres::Error| {
+        let mut config: Config = rest.parse().map_err(|error: tokio_postgres::Error| {
             // The error names a parameter, and never its value.
             let source = std::error::Error::source(&error).map(ToString::to_string);
             wrong(source.unwrap_or_else(|| error.to_string()))

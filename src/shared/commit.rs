@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::enter::{Draft, Entered, WRITING, enter};
+use super::enter::{Draft, Entered, WRITING, enter, enter_and_commit};
 use super::lease;
 use super::line::{Line, Session, Silent, failed, unreachable};
-use super::turn::{Log, WRITE};
+use super::order::WRITE;
+use super::turn::Log;
 use crate::error::{Result, SharedError};
 use crate::store::Seen;
 
@@ -25,29 +26,22 @@ impl Log {
     /// [`SharedError::Unknown`] if the server cannot say whether it was committed. After any other error it was not.
     pub(super) fn commit(&self, line: &Line, draft: Draft) -> Result<()> {
         let next = draft.next;
-        let committed = line.ask(draft.bytes(), move |session| {
+        let entered = line.ask(draft.bytes(), move |session| {
             lease::check(session, &draft.holder, &draft.held)?;
-            match enter(session, &draft)? {
-                Entered::Yes => {}
-                Entered::No => return Err(unreachable(WRITING, "the log has no end")),
-                // It is in no transaction that was committed.
-                Entered::Unknown(error) => return Err(error),
-            }
-            let committed = session
-                .same_client()
-                .and_then(|client| client.batch_execute("COMMIT").map_err(failed("committing")));
-            if committed.is_err() {
+            let entered = enter_and_commit(session, &draft);
+            if matches!(entered, Ok(Entered::Unknown(_))) {
                 session.hang_up();
             }
-            Ok(committed)
+            entered
         });
-        match committed {
+        match entered {
             // A server that was silent may have come to the commit.
             Err(Silent) => Err(SharedError::Unknown.into()),
-            Ok(committed) => match committed? {
-                Ok(()) => Ok(()),
-                Err(_was_only_the_answer) if self.was_committed(line, next, false)? => Ok(()),
-                Err(error) => Err(error),
+            Ok(entered) => match entered? {
+                Entered::Yes => Ok(()),
+                Entered::No => Err(unreachable(WRITING, "the log has no end")),
+                Entered::Unknown(_was_only_the_answer) if self.was_committed(line, next, false)? => Ok(()),
+                Entered::Unknown(error) => Err(error),
             },
         }
     }
@@ -63,7 +57,6 @@ impl Log {
         }
         let next = draft.next;
         let entered = line.ask(draft.bytes(), move |session| {
-            session.client()?;
             let entered = enter(session, &draft);
             if matches!(entered, Ok(Entered::Unknown(_))) {
                 session.hang_up();

@@ -1,7 +1,10 @@
 //! Writes an entry with the rows that it changes.
 
 use postgres::error::Severity;
+use postgres::types::ToSql;
+use postgres::{Row, Statement};
 
+use super::client::Client;
 use super::columns::Written;
 use super::entry;
 use super::line::{Session, failed};
@@ -51,6 +54,8 @@ const ENTER: &str = "WITH leases AS MATERIALIZED (SELECT 1 FROM lease JOIN unnes
      SELECT ended.entry, $2::text, $3::bytea, $4::bytea FROM ended), \
      woken AS MATERIALIZED (SELECT pg_notify('annals_' || current_schema(), $2::text || ' ' || ended.entry) FROM ended) \
      SELECT count(*) FROM woken";
+
+const COMMIT: &str = "COMMIT";
 
 pub(super) const WRITING: &str = "writing an entry";
 
@@ -110,18 +115,54 @@ pub(super) enum Entered {
     Unknown(Error),
 }
 
-/// Writes an entry: in the open transaction, or in one of its own if there is none.
+/// Writes an entry in a transaction of its own.
 ///
 /// # Errors
 /// The server refused it, or it was not sent. Nothing was written.
 pub(super) fn enter(session: &mut Session, draft: &Draft) -> Result<Entered> {
-    let written = &draft.written;
-    for (sql, keys) in REMOVE.into_iter().zip([&written.gone, &written.gone, &written.gone, &written.removed])
+    session.client()?;
+    with_parameters(session, draft, |client, statement, parameters| {
+        written(client.query_one(statement, parameters))
+    })
+}
+
+/// Writes an entry in the open transaction and commits that. Both are sent together.
+///
+/// # Errors
+/// As [`enter`].
+pub(super) fn enter_and_commit(session: &mut Session, draft: &Draft) -> Result<Entered> {
+    let removed = &draft.written;
+    for (sql, keys) in REMOVE.into_iter().zip([&removed.gone, &removed.gone, &removed.gone, &removed.removed])
     {
         if !keys.is_empty() {
             session.same_client()?.execute(sql, &[keys]).map_err(failed(WRITING))?;
         }
     }
+    with_parameters(session, draft, |client, statement, parameters| {
+        let (entered, committed) = if draft.removes() {
+            // An entry that cannot be sent at all must not leave these rows removed.
+            let entered = client.query_one(statement, parameters);
+            let committed = if entered.is_ok() { client.batch_execute(COMMIT) } else { Ok(()) };
+            (entered, committed)
+        } else {
+            client.wait(async |client| {
+                tokio::join!(biased; client.query_one(statement, parameters), client.batch_execute(COMMIT))
+            })
+        };
+        // The commit of a transaction that has failed undoes it.
+        Ok(match (written(entered)?, committed) {
+            (Entered::Yes, Err(error)) => Entered::Unknown(failed("committing")(error)),
+            (entered, _) => entered,
+        })
+    })
+}
+
+fn with_parameters(
+    session: &mut Session,
+    draft: &Draft,
+    write: impl FnOnce(&Client, &Statement, &[&(dyn ToSql + Sync)]) -> Result<Entered>,
+) -> Result<Entered> {
+    let written = &draft.written;
     let (entry, chain) = (draft.next.entry.cast_signed(), draft.next.chain.0.as_slice());
     let before = draft.end.chain.0.as_slice();
     let (events, others, conversations) = (&written.events, &written.others, &written.conversations);
@@ -129,7 +170,8 @@ pub(super) fn enter(session: &mut Session, draft: &Draft) -> Result<Entered> {
     let (names, generations): (Vec<&str>, Vec<i64>) =
         draft.held.iter().map(|(conversation, generation)| (conversation.as_str(), *generation)).unzip();
     let (client, statement) = session.prepared(ENTER)?;
-    let entered = client.query_one(
+    write(
+        client,
         &statement,
         &[
             &entry,
@@ -165,8 +207,11 @@ pub(super) fn enter(session: &mut Session, draft: &Draft) -> Result<Entered> {
             &names,
             &generations,
         ],
-    );
-    match entered {
+    )
+}
+
+fn written(answer: std::result::Result<Row, postgres::Error>) -> Result<Entered> {
+    match answer {
         Ok(row) if row.get::<_, i64>(0) == 1 => Ok(Entered::Yes),
         Ok(_) => Ok(Entered::No),
         Err(error) if is_refusal(&error) => Err(failed(WRITING)(error)),

@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-use postgres::{Client, NoTls, Statement};
+use postgres::{NoTls, Statement};
 
 use super::address::Address;
+use super::client::Client;
 use crate::error::{Error, Result, SharedError};
 
 /// Sessions that stop in the middle of a write give the order back after this time: a node that was stopped must not stop
@@ -153,11 +154,11 @@ impl Session {
     ///
     /// # Errors
     /// [`SharedError::Unreachable`].
-    pub(super) fn client(&mut self) -> Result<&mut Client> {
+    pub(super) fn client(&mut self) -> Result<&Client> {
         if self.client.as_ref().is_none_or(Client::is_closed) {
             self.statements.clear();
             self.client = None;
-            let mut client = connect(&self.address)?;
+            let client = Client::connect(&self.address)?;
             let schema = self.address.quoted();
             let settings = format!(
                 "SET search_path TO {schema}; SET idle_in_transaction_session_timeout = '{IDLE_IN_WRITE}'; \
@@ -167,22 +168,22 @@ impl Session {
             client.batch_execute(&settings).map_err(failed("connecting"))?;
             self.client = Some(client);
         }
-        self.client.as_mut().ok_or_else(|| unreachable("connecting", "there is no connection"))
+        self.client.as_ref().ok_or_else(|| unreachable("connecting", "there is no connection"))
     }
 
     /// Returns the connection that there is. A transaction that was begun is on it, or it is lost.
     ///
     /// # Errors
     /// [`SharedError::Unreachable`].
-    pub(super) fn same_client(&mut self) -> Result<&mut Client> {
-        match &mut self.client {
+    pub(super) fn same_client(&self) -> Result<&Client> {
+        match &self.client {
             Some(client) if !client.is_closed() => Ok(client),
             _ => Err(unreachable("continuing a transaction", "the connection was lost")),
         }
     }
 
     /// Returns the connection that there is, and a statement that is prepared on it.
-    pub(super) fn prepared(&mut self, sql: &'static str) -> Result<(&mut Client, Statement)> {
+    pub(super) fn prepared(&mut self, sql: &'static str) -> Result<(&Client, Statement)> {
         if let Some(statement) = self.statements.get(sql).cloned() {
             return Ok((self.same_client()?, statement));
         }
@@ -193,7 +194,7 @@ impl Session {
 
     /// Ends the transaction that is open, if any. A connection on which that fails is dropped.
     pub(super) fn rollback(&mut self) {
-        if let Some(client) = &mut self.client
+        if let Some(client) = &self.client
             && (client.is_closed() || client.batch_execute("ROLLBACK").is_err())
         {
             self.hang_up();
@@ -217,10 +218,15 @@ pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<
 ///
 /// # Errors
 /// [`SharedError::Unreachable`].
-pub(super) fn connect(address: &Address) -> Result<Client> {
+pub(super) fn connect(address: &Address) -> Result<postgres::Client> {
+    connect_as(address, &postgres::Config::from(address.config.clone()))
+}
+
+/// The same, with other settings.
+pub(super) fn connect_as(address: &Address, config: &postgres::Config) -> Result<postgres::Client> {
     let connected = match address.tls()? {
-        Some(tls) => address.config.connect(tls),
-        None => address.config.connect(NoTls),
+        Some(tls) => config.connect(tls),
+        None => config.connect(NoTls),
     };
     connected.map_err(failed("connecting"))
 }

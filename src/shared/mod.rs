@@ -11,6 +11,7 @@
 //! server never has to be asked by anybody who only reads.
 
 mod address;
+mod client;
 mod columns;
 mod commit;
 mod enter;
@@ -24,6 +25,7 @@ mod home;
 mod lease;
 mod line;
 mod news;
+mod order;
 mod purge;
 mod schema;
 mod turn;

@@ -2,6 +2,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use postgres::SimpleQueryMessage;
+use postgres::types::ToSql;
+
 use super::columns;
 use super::line::{Session, failed};
 use crate::chain::Digest;
@@ -62,6 +65,22 @@ impl Few {
         let (client, statement) = session.prepared(NEWS)?;
         let rows = client.query(&statement, &[&seen, &bytes_max]).map_err(failed("reading the log"))?;
         Self::of(&rows, bytes_max)
+    }
+
+    /// The same in a transaction that `sql` begins, which is sent with the question. Returns its answer, too.
+    pub(super) fn read_in_order(
+        session: &mut Session,
+        sql: &str,
+        seen: i64,
+    ) -> Result<(Vec<SimpleQueryMessage>, Self)> {
+        let (client, statement) = session.prepared(NEWS)?;
+        let parameters: [&(dyn ToSql + Sync); 2] = [&seen, &GLANCE_BYTES];
+        let (begun, rows) = client.wait(async |client| {
+            tokio::join!(biased; client.simple_query(sql), client.query(&statement, &parameters))
+        });
+        // What follows a refusal is refused for that alone.
+        let begun = begun.map_err(failed("taking the order"))?;
+        Ok((begun, Self::of(&rows.map_err(failed("reading the log"))?, GLANCE_BYTES)?))
     }
 
     /// Returns whether the file is where the log was at entry `seen`.

@@ -5,10 +5,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use postgres::Config;
 use postgres::error::DbError;
 
 use super::address::Address;
-use super::line::{connect, failed};
+use super::line::{connect_as, failed};
 use super::schema;
 use crate::error::Result;
 
@@ -39,12 +40,12 @@ pub struct Purged {
 pub(super) fn purge(address: &Address) -> Result<Purged> {
     let before = schema::status(address)?;
     let kept: Arc<Mutex<Vec<u64>>> = Arc::default();
-    let mut address = address.clone();
-    address.config.notice_callback({
+    let mut config = Config::from(address.config.clone());
+    config.notice_callback({
         let kept = Arc::clone(&kept);
         move |notice| kept.lock().unwrap_or_else(PoisonError::into_inner).extend(rows_kept(&notice))
     });
-    let mut client = connect(&address)?;
+    let mut client = connect_as(address, &config)?;
     let doing = "rewriting the tables";
     client.batch_execute(PATIENCE).map_err(failed(doing))?;
     for table in TABLES {
@@ -52,7 +53,7 @@ pub(super) fn purge(address: &Address) -> Result<Purged> {
         client.batch_execute(&sql).map_err(failed(doing))?;
     }
     drop(client);
-    let after = schema::status(&address)?;
+    let after = schema::status(address)?;
     let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
     // One notice a table.
     let rows_kept = (kept.len() == TABLES.len()).then(|| kept.iter().sum());

@@ -1,9 +1,10 @@
 //! The schema of a shared log on its server: made, described and removed.
 
-use postgres::Client;
 use postgres::error::SqlState;
+use postgres::{Client, Row};
 
 use super::address::Address;
+use super::client;
 use super::line::{connect, failed, unreachable};
 use crate::chain::Digest;
 use crate::error::{Error, Result, SharedError};
@@ -157,7 +158,14 @@ fn use_schema(client: &mut Client, address: &Address) -> Result<()> {
 /// # Errors
 /// [`SharedError::None`] if there is no log.
 pub(super) fn describe(client: &mut Client, address: &Address) -> Result<(String, i64)> {
-    match client.query_opt(DESCRIBE, &[]) {
+    described(client.query_opt(DESCRIBE, &[]), address)
+}
+
+fn described(
+    answer: std::result::Result<Option<Row>, postgres::Error>,
+    address: &Address,
+) -> Result<(String, i64)> {
+    match answer {
         Ok(Some(row)) => Ok((row.get(0), row.get(1))),
         Ok(None) => Err(none(address)),
         Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Err(none(address)),
@@ -169,12 +177,13 @@ pub(super) fn describe(client: &mut Client, address: &Address) -> Result<(String
 ///
 /// # Errors
 /// As [`describe`], and [`SharedError::OtherVersion`].
-pub(super) fn check(client: &mut Client, address: &Address) -> Result<String> {
-    let (log_id, found) = describe(client, address)?;
-    let row = client.query_one(TABLES, &[]).map_err(failed("looking at the log"))?;
+pub(super) fn check(client: &client::Client, address: &Address) -> Result<String> {
+    let (log_id, found) = described(client.query_opt(DESCRIBE, &[]), address)?;
+    let row = client.query_opt(TABLES, &[]).map_err(failed("looking at the log"))?;
+    let made = row.and_then(|row| row.get::<_, Option<i64>>(0)).unwrap_or(0);
     let own = embedded::migrations::runner();
     let tables = own.get_migrations().iter().map(|made| made.version()).max().map_or(0, i64::from);
-    let found = [(found, i64::from(SCHEMA_VERSION)), (row.get::<_, Option<i64>>(0).unwrap_or(0), tables)];
+    let found = [(found, i64::from(SCHEMA_VERSION)), (made, tables)];
     match found.into_iter().find(|(found, known)| found != known) {
         Some((found, known)) => Err(SharedError::OtherVersion { found, known }.into()),
         None => Ok(log_id),

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use postgres::SimpleQueryMessage;
-
 use super::address::Address;
 use super::columns;
 use super::enter::Draft;
@@ -14,15 +12,11 @@ use super::home::{self, Homes};
 use super::lease::{self, Leases};
 use super::line::{Line, Session, failed};
 use super::news::{Entry, Few, GLANCE_BYTES, PAGE_BYTES};
+use super::order::{Asked, LOOK, ask, take};
 use super::schema;
-use crate::chain::Digest;
 use crate::error::{Error, Result, SharedError};
 use crate::store::{Effects, Head, News, Row, Seen, Sequencer, SqlValue, Standing, Turn};
 
-/// Takes the order.
-pub(super) const WRITE: &str = "BEGIN; SELECT entry, chain, round FROM log_end WHERE one FOR UPDATE";
-const LOOK: &str =
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT entry, chain, round FROM log_end WHERE one";
 const GONE: &str =
     "SELECT key FROM other_row WHERE entry > $1 AND of_table = 'conversation' AND content IS NULL";
 /// The phases after that: rows that were removed, conversations, all other rows. Events come before the last.
@@ -143,7 +137,12 @@ impl Sequencer for Log {
         let alone = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let line = Arc::clone(&self.line);
         if writes {
-            return Ok(Box::new(AtLog::begin(self, line, WRITE, Some(alone))?));
+            // With others that write, there is probably something new.
+            let seen = if self.quiet().is_none() { Some(self.standing.entry()) } else { None };
+            let (asked, ahead) = take(&line, seen)?;
+            let mut turn = AtLog::new(self, line, asked, Some(alone));
+            turn.ahead = ahead;
+            return Ok(Box::new(turn));
         }
         Ok(Box::new(AtLog::new(self, line, Asked::NotYet, Some(alone))))
     }
@@ -155,46 +154,10 @@ impl Sequencer for Log {
     }
 
     fn look(&self) -> Result<Box<dyn Turn + '_>> {
-        let line = Line::start(&self.address, self.patience)?;
-        Ok(Box::new(AtLog::begin(self, Arc::new(line), LOOK, None)?))
+        let line = Arc::new(Line::start(&self.address, self.patience)?);
+        let asked = ask(&line, LOOK)?;
+        Ok(Box::new(AtLog::new(self, line, asked, None)))
     }
-}
-
-/// Begins a transaction with `sql`, which asks for the end of the log.
-fn ask(line: &Line, sql: &'static str) -> Result<Asked> {
-    line.call(move |session| {
-        let begun = session.client()?.simple_query(sql).map_err(failed("taking the order"));
-        let asked = begun.and_then(|messages| end_of(&messages));
-        if asked.is_err() {
-            session.rollback();
-        }
-        asked
-    })
-}
-
-/// Reads the end of the log and its round from the answer to [`WRITE`] or [`LOOK`].
-fn end_of(messages: &[SimpleQueryMessage]) -> Result<Asked> {
-    let row = messages.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row),
-        _ => None,
-    });
-    let end = row.and_then(|row| {
-        let entry = row.get(0)?.parse().ok()?;
-        let chain = Digest::from_hex(row.get(1)?.strip_prefix("\\x")?)?;
-        Some(Asked::Yes { end: Seen { entry, chain }, round: row.get(2)?.parse().ok()? })
-    });
-    end.ok_or_else(|| Error::Corrupt { what: "the shared log has no end".into() })
-}
-
-/// How a turn knows where the log ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    /// The transaction that is open says so. An entry of another round is not written.
-    Yes { end: Seen, round: i64 },
-    /// It is not known yet.
-    NotYet,
-    /// It is where the file is, unless the entry finds that it ends elsewhere, or in another round.
-    Never { round: i64 },
 }
 
 /// A turn at the log.
@@ -213,6 +176,8 @@ struct AtLog<'a> {
     gone: HashSet<i64>,
     /// Everything since then, if it is not much.
     few: Option<Few>,
+    /// What came after an entry, which was asked for with the order.
+    ahead: Option<(u64, Few)>,
     /// Whether one of the entries since then is this store's own.
     has_own: bool,
     /// Whether the transaction is open.
@@ -242,17 +207,6 @@ enum Which {
 type Place = (i64, String, Vec<u8>);
 
 impl<'a> AtLog<'a> {
-    /// Begins the transaction with `sql`, which asks for the end of the log.
-    fn begin(
-        log: &'a Log,
-        line: Arc<Line>,
-        sql: &'static str,
-        alone: Option<MutexGuard<'a, ()>>,
-    ) -> Result<Self> {
-        let asked = ask(&line, sql)?;
-        Ok(Self::new(log, line, asked, alone))
-    }
-
     fn new(log: &'a Log, line: Arc<Line>, asked: Asked, alone: Option<MutexGuard<'a, ()>>) -> Self {
         Self {
             log,
@@ -264,13 +218,17 @@ impl<'a> AtLog<'a> {
             phase: Phase::Gone,
             gone: HashSet::new(),
             few: None,
+            ahead: None,
             has_own: false,
             is_open: matches!(asked, Asked::Yes { .. }),
             _alone: alone,
         }
     }
 
-    fn few(&self) -> Result<Few> {
+    fn few(&mut self) -> Result<Few> {
+        if let Some((_, few)) = self.ahead.take().filter(|(entry, _)| *entry == self.seen.entry) {
+            return Ok(few);
+        }
         let entry = self.seen();
         if self.is_open {
             return self.line.read(move |session| Few::read(session, entry, PAGE_BYTES));

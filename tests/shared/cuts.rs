@@ -44,6 +44,8 @@ struct Way {
     is_silent: Arc<AtomicBool>,
     /// How often a store has taken the order.
     orders: Arc<AtomicUsize>,
+    /// How often something was sent on a connection that has taken the order before, or with it.
+    sent: Arc<AtomicUsize>,
     held: Arc<Mutex<Option<Held>>>,
     /// Whether the server has ended a connection that was cut.
     ended: Arc<Mutex<mpsc::Receiver<()>>>,
@@ -58,6 +60,7 @@ impl Way {
             is_closed: Arc::default(),
             is_silent: Arc::default(),
             orders: Arc::default(),
+            sent: Arc::default(),
             held: Arc::default(),
             ended: Arc::new(Mutex::new(ended)),
         };
@@ -113,7 +116,7 @@ impl Way {
                 ends.send(()).unwrap();
             }
         });
-        let mut is_within = false;
+        let (mut is_within, mut is_of_turns) = (false, false);
         let mut bytes = [0; 1 << 16];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
             let has = |text: &[u8]| bytes[..count].windows(text.len()).any(|window| window == text);
@@ -121,7 +124,9 @@ impl Way {
             is_within |= has(b"BEGIN");
             if has(b"FOR UPDATE\0") {
                 self.orders.fetch_add(1, Ordering::SeqCst);
+                is_of_turns = true;
             }
+            self.sent.fetch_add(usize::from(is_of_turns), Ordering::SeqCst);
             let is_commit = has(b"COMMIT\0") || (!is_within && has(b"MessageEvent"));
             is_within &= !has(b"COMMIT\0") && !has(b"ROLLBACK");
             let mut next = self.cut.lock().unwrap();
@@ -265,4 +270,23 @@ fn a_store_that_writes_alone_takes_no_order_until_another_writes() {
     assert_eq!(append(&store, "third").unwrap(), (29, true));
     assert_eq!(append(&store, "first").unwrap(), (0, true));
     assert_the_same(&server, &[store, other], 30, &scratch);
+}
+
+/// The order comes with what others wrote, and the entry goes with its commit.
+#[test]
+fn a_turn_sends_twice() {
+    let (server, scratch, _folder, way, store) = store_on_a_way();
+    let other = server.open(&scratch.path("b.db"));
+    way.is_silent.store(true, Ordering::SeqCst);
+    let talk = conversation(TALK);
+    append(&store, "first").unwrap();
+    // The thread that follows may look in between, and the first statements are prepared.
+    let twice = (0..20).filter(|number| {
+        append(&other, &format!("other-{number}")).unwrap();
+        let before = way.sent.load(Ordering::SeqCst);
+        store.set_title(&talk, Some(&format!("title {number}"))).unwrap();
+        way.sent.load(Ordering::SeqCst) - before == 2
+    });
+    assert!(twice.count() > 0);
+    assert_the_same(&server, &[store, other], 21, &scratch);
 }

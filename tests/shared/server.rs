@@ -118,7 +118,12 @@ impl Server {
 
     /// A connection, as that of any other program.
     pub fn client(&self) -> postgres::Client {
-        let address = self.address().replace(" schema=team", "");
+        self.client_at(&self.address())
+    }
+
+    /// The same, over another way.
+    pub fn client_at(&self, address: &str) -> postgres::Client {
+        let address = address.replace(" schema=team", "");
         let mut client = postgres::Client::connect(&address, postgres::NoTls).unwrap();
         client.batch_execute("SET search_path TO team").unwrap();
         client

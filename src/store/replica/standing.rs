@@ -93,7 +93,7 @@ impl Standing {
     }
 
     /// Returns the last entry that the file has, as this process knows it.
-    pub(in crate::store) fn entry(&self) -> u64 {
+    pub(crate) fn entry(&self) -> u64 {
         self.now().status.entry
     }
 

@@ -106,14 +106,18 @@ fn change_everything(store: &Store) {
     }
     store.append_all(&talk, Append::new(Expected::Any, vec![]).leaf(Leaf::Empty)).unwrap();
     store.set_parent(&other, &talk).unwrap();
-    for golden in ["conversations/hello-two-turns", "corrupt/torn-partial-last"] {
+    let mut imported = Vec::new();
+    for golden in ["conversations/hello-two-turns", "corrupt"] {
         let mut importer = Importer::new(store, ImportOptions::default());
-        importer.import(&folder::golden(golden), &mut |_| ()).unwrap();
+        let reports = importer.import(&folder::golden(golden), &mut |_| ()).unwrap();
+        imported.extend(reports.into_iter().filter_map(|report| report.id));
     }
     store.attach(&talk, "notes.txt", b"a note").unwrap();
     store.attach(&talk, "notes.txt", b"another note").unwrap();
     store.subscription("mailer").unwrap().acknowledge_to(Position(0)).unwrap();
     store.retention().archive(std::slice::from_ref(&talk), None, &mut |_| ()).unwrap();
+    let archived = store.retention().archive(&imported, None, &mut |_| ()).unwrap();
+    assert!(archived.dictionary_bytes > 0, "{archived:?}");
     store.append(&talk, Expected::Any, &[user_message("d", "after the archive")]).unwrap();
     let secret = EventId::new("secret").unwrap();
     store.retention().redact(&other, Redaction::Event(&secret), "asked for").unwrap();

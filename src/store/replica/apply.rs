@@ -103,7 +103,9 @@ impl<'a> Applying<'a> {
             Some(values) if values.len() == shape.columns.len() => {
                 // An event is mostly new, and any other row mostly there. A row that is replaced is removed first, from all
                 // indexes, and looked for in all tables that may refer to it.
-                if row.table == "event" || self.execute(&shape.update, values)? == 0 {
+                let update = shape.update.as_ref().filter(|_| row.table != "event");
+                let changed = update.map(|sql| self.execute(sql, values)).transpose()?;
+                if changed.is_none_or(|count| count == 0) {
                     self.execute(&shape.insert, values)?;
                 }
                 Ok(())

@@ -60,8 +60,8 @@ pub(super) struct Shape {
     select: String,
     /// Makes a row of all columns, in the place of those that it contradicts.
     pub(super) insert: String,
-    /// Changes a row of all columns, if there is one with its key.
-    pub(super) update: String,
+    /// Changes a row of all columns, if there is one with its key. `None` if a row is nothing but its key.
+    pub(super) update: Option<String>,
     /// Removes the row of a key.
     pub(super) delete: String,
 }
@@ -142,7 +142,8 @@ impl Shape {
         Self {
             select: format!("SELECT {all} FROM main.{table} WHERE {of_key}"),
             insert: format!("INSERT OR REPLACE INTO main.{table} ({all}) VALUES ({marks})"),
-            update: format!("UPDATE OR REPLACE main.{table} SET {set} WHERE {found}"),
+            update: (!set.is_empty())
+                .then(|| format!("UPDATE OR REPLACE main.{table} SET {set} WHERE {found}")),
             delete: format!("DELETE FROM main.{table} WHERE {of_key}"),
             table,
             of,
@@ -181,5 +182,11 @@ mod tests {
         }
         let shapes = store.read(Shape::all).unwrap();
         assert!(shapes.iter().all(|shape| (1..=2).contains(&shape.key.len())), "{shapes:?}");
+        for shape in shapes {
+            let statements = [&shape.select, &shape.insert, &shape.delete].into_iter().chain(&shape.update);
+            for sql in statements {
+                store.write(|db| db.prepare(sql).map(drop).doing("preparing")).unwrap();
+            }
+        }
     }
 }

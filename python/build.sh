@@ -20,4 +20,4 @@ mkdir -p "$scripts"
 install -m 755 "$program" "$scripts/annals"
 strip "$scripts/annals"
 rm -f ../target/wheel/annals-*.whl
-maturin build --quiet --locked --profile "$profile" --out ../target/wheel
+maturin build --quiet --locked --compression-level 9 --profile "$profile" --out ../target/wheel

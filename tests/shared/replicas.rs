@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use annals::error::SharedError;
+use annals::redact::Finder;
 use annals::shared::SharedLog;
 use annals::state::FieldChange;
 use annals::store::{BaseStateChange, Redaction};
@@ -149,17 +150,7 @@ fn all_changes_reach_every_file() {
     }
     // Nor is it in a file, or in its write-ahead log.
     for name in ["a.db", "b.db", "c.db"] {
-        let (file, log) = (scratch.path(name), scratch.path(&format!("{name}-wal")));
-        let has = |text: &str| {
-            [&file, &log].into_iter().any(|path| {
-                let bytes = std::fs::read(path).unwrap_or_default();
-                bytes.windows(text.len()).any(|window| window == text.as_bytes())
-            })
-        };
-        let begun = Instant::now();
-        while ["swordfish", "at once gone"].into_iter().any(has) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{name} still has it");
-        }
+        assert_gone(&scratch, name, &["swordfish", "at once gone"]);
     }
     for store in [&a, &b, &c] {
         assert_sound(store);
@@ -171,6 +162,41 @@ fn all_changes_reach_every_file() {
             store.path().display()
         );
     }
+}
+
+/// Asserts that neither the file nor its write-ahead log has a text for long.
+#[track_caller]
+fn assert_gone(scratch: &Scratch, name: &str, texts: &[&str]) {
+    let (file, log) = (scratch.path(name), scratch.path(&format!("{name}-wal")));
+    let has = |text: &&str| {
+        [&file, &log].into_iter().any(|path| {
+            let bytes = std::fs::read(path).unwrap_or_default();
+            bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        })
+    };
+    let begun = Instant::now();
+    while texts.iter().any(has) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{name} still has it");
+    }
+}
+
+#[test]
+fn what_was_redacted_beside_the_events_leaves_every_file() {
+    let (server, scratch) = (Server::with_log(), Scratch::new());
+    let (a, b) = (server.open(&scratch.path("a.db")), server.open(&scratch.path("b.db")));
+    let talk = conversation("talk");
+    a.append(&talk, Expected::Empty, &[user_message("a", "text")]).unwrap();
+    a.set_title(&talk, Some("about quicksilver")).unwrap();
+    a.attach(&talk, "notes.txt", b"the word is quicksilver").unwrap();
+    b.replica().unwrap().refresh().unwrap();
+    let finder = Finder::expression("quicksilver").unwrap();
+    let what = Redaction::Matches { finder: &finder, values: &[], own: false };
+    a.retention().redact(&talk, what, "asked for").unwrap();
+    b.replica().unwrap().refresh().unwrap();
+    for name in ["a.db", "b.db"] {
+        assert_gone(&scratch, name, &["quicksilver"]);
+    }
+    assert_equal(&a, &b);
 }
 
 /// What others wrote comes table by table, so a row may come before the one that it refers to, or stay longer.

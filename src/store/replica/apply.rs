@@ -95,6 +95,8 @@ impl<'a> Applying<'a> {
         if row.table == "event" {
             self.note_event(row)?;
         }
+        // A redaction may have changed no event, but a title, a base state or a file. It always leaves an act.
+        self.wipes |= row.table == "admin_act";
         if let Some(conversation) = row.conversation.filter(|_| BESIDE.contains(&row.table)) {
             self.beside.insert(conversation);
         }

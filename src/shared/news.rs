@@ -11,32 +11,35 @@ use crate::chain::Digest;
 use crate::error::Result;
 use crate::store::{News, Seen, SqlValue};
 
-/// All of that at once, if it is not much: each part has up to [`FEW`] rows and one more. A round trip costs as much as some
-/// rows, and others wait meanwhile. The parts are other rows, events, entries, the entry that the file has seen last, and the end
-/// of the log. One statement sees them all at one moment.
+/// All of that at once, if it is not much: each part has up to [`FEW`] rows and one more, as long as their content is short. A
+/// round trip costs as much as some rows, and others wait meanwhile. The parts are other rows, events, entries, the entry that the
+/// file has seen last, and the end of the log with the numbers of other rows and events that there are. One statement sees them
+/// all at one moment.
 const NEWS: &str = "(SELECT 0 AS part, of_table, key, conversation, entry, content, NULL::bigint AS position, \
      NULL::bigint AS sequence, NULL::text AS id, NULL::text AS kind, NULL::text AS source, NULL::text AS \"timestamp\", \
      NULL::text AS parent_id, NULL::text AS tool_call_id, NULL::text AS action_id, NULL::text AS llm_response_id, \
      NULL::text AS tool_name, NULL::bigint AS recorded_at, NULL::bytea AS hash, NULL::bytea AS redacted_digest, \
      NULL::text AS payload, NULL::bytea AS exact, NULL::text AS node FROM (SELECT *, sum(octet_length(content)) OVER (ORDER BY \
-     entry, of_table, key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (SELECT * FROM other_row \
-     WHERE entry > $1 ORDER BY entry, of_table, key LIMIT 201) AS page) AS sized WHERE before IS NULL OR before < $2) \
+     entry, of_table, key) AS bytes FROM (SELECT * FROM other_row \
+     WHERE entry > $1 ORDER BY entry, of_table, key LIMIT 201) AS page) AS sized WHERE bytes IS NULL OR bytes < $2) \
      UNION ALL (SELECT 1, NULL, NULL, conversation, entry, NULL, position, sequence, \
      id, kind, source, \"timestamp\", parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, \
-     redacted_digest, payload, exact, NULL FROM (SELECT *, sum(octet_length(payload)) OVER (ORDER BY entry, position ROWS \
-     BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (SELECT * FROM event WHERE entry > $1 ORDER BY entry, position \
-     LIMIT 201) AS page) AS sized WHERE before IS NULL OR before < $2 ORDER BY entry, position) \
+     redacted_digest, payload, exact, NULL FROM (SELECT *, sum(octet_length(payload) + coalesce(octet_length(exact), 0)) \
+     OVER (ORDER BY entry, position) AS bytes FROM (SELECT * FROM event WHERE entry > $1 ORDER BY entry, position \
+     LIMIT 201) AS page) AS sized WHERE bytes < $2 ORDER BY entry, position) \
      UNION ALL (SELECT CASE WHEN number > $1 THEN 2 ELSE 3 END, NULL, NULL, NULL, number, heads, NULL, NULL, NULL, NULL, \
      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, chain, NULL, NULL, NULL, node FROM entry WHERE number >= $1 \
      ORDER BY number LIMIT 202) \
-     UNION ALL SELECT 4, NULL, NULL, NULL, entry, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+     UNION ALL SELECT 4, NULL, NULL, NULL, entry, NULL, \
+     (SELECT count(*) FROM (SELECT 1 FROM other_row WHERE entry > $1 LIMIT 201) AS other_rows), \
+     (SELECT count(*) FROM (SELECT 1 FROM event WHERE entry > $1 LIMIT 201) AS events), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
      NULL, chain, NULL, NULL, NULL, NULL FROM log_end WHERE one";
 
 /// What is not much.
-const FEW: usize = 200;
+const FEW: i64 = 200;
 
-/// A page ends with the row that makes its content this long, in bytes: 16 MiB. The server knows a length without reading the
-/// content.
+/// A page ends with the row that makes its content this long, in bytes: 16 MiB; news at once are shorter. The server knows a length
+/// without reading the content.
 pub(super) const PAGE_BYTES: i64 = 16 << 20;
 
 /// The same for a question that is answered soon: 1 MiB.
@@ -64,7 +67,7 @@ impl Few {
     pub(super) fn read(session: &mut Session, seen: i64, bytes_max: i64) -> Result<Self> {
         let (client, statement) = session.prepared(NEWS)?;
         let rows = client.query(&statement, &[&seen, &bytes_max]).map_err(failed("reading the log"))?;
-        Self::of(&rows, bytes_max)
+        Self::of(&rows)
     }
 
     /// The same in a transaction that `sql` begins, which is sent with the question. Returns its answer, too.
@@ -80,7 +83,7 @@ impl Few {
         });
         // What follows a refusal is refused for that alone.
         let begun = begun.map_err(failed("taking the order"))?;
-        Ok((begun, Self::of(&rows.map_err(failed("reading the log"))?, GLANCE_BYTES)?))
+        Ok((begun, Self::of(&rows.map_err(failed("reading the log"))?)?))
     }
 
     /// Returns whether the file is where the log was at entry `seen`.
@@ -89,16 +92,15 @@ impl Few {
         if seen.entry == 0 { seen.chain == Digest::START } else { chain == Some(seen.chain) }
     }
 
-    fn of(rows: &[postgres::Row], bytes_max: i64) -> Result<Self> {
+    fn of(rows: &[postgres::Row]) -> Result<Self> {
         let mut few = Self::default();
         let (mut removed, mut conversations, mut events, mut others) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (mut count, mut bytes) = (0, [0_usize; 2]);
+        let (mut count, mut there) = (0_i64, [0_i64; 2]);
         for row in rows {
             match row.get::<_, i32>("part") {
                 0 => {
                     count += 1;
-                    bytes[0] += row.get::<_, Option<&[u8]>>("content").map_or(0, <[u8]>::len);
                     let row = columns::other(row)?;
                     match (row.table, row.key.as_slice(), &row.values) {
                         ("conversation", [SqlValue::Integer(key)], None) => drop(few.gone.insert(*key)),
@@ -107,24 +109,21 @@ impl Few {
                         _ => others.push(row),
                     }
                 }
-                1 => {
-                    bytes[1] += row.get::<_, &str>("payload").len();
-                    events.push(columns::event(row)?);
-                }
+                1 => events.push(columns::event(row)?),
                 2 => {
                     few.entries.push((row.get("entry"), row.get("node"), row.get("content"), row.get("hash")))
                 }
                 3 => few.chain = Some(row.get("hash")),
                 _ => {
                     let entry = row.get::<_, i64>("entry").cast_unsigned();
+                    there = [row.get("position"), row.get("sequence")];
                     few.end = Digest::from_bytes(row.get("hash")).map(|chain| Seen { entry, chain });
                 }
             }
         }
-        few.is_all = count <= FEW
-            && events.len() <= FEW
-            && few.entries.len() <= FEW
-            && bytes.iter().all(|bytes| (*bytes as i64) < bytes_max);
+        let came = [count, events.len() as i64];
+        few.is_all =
+            came == there && there.into_iter().chain([few.entries.len() as i64]).all(|number| number <= FEW);
         if !few.gone.is_empty() {
             few.news.push_back(News::Gone(few.gone.iter().copied().collect()));
         }

@@ -18,7 +18,7 @@ const SCHEMA: &str = "annals";
 const SCHEMA_BYTES_MAX: usize = 63;
 
 /// How long a server that does not answer is waited for.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection may be silent before it is lost.
 const SILENCE_MAX: Duration = Duration::from_secs(30);

@@ -9,7 +9,7 @@ use postgres::types::ToSql;
 use postgres::{Error, NoTls, Row, SimpleQueryMessage, Statement, ToStatement};
 use tokio::runtime::{Builder, Runtime};
 
-use super::address::Address;
+use super::address::{Address, CONNECT_TIMEOUT};
 use super::line::{failed, unreachable};
 use crate::error::Result;
 
@@ -35,7 +35,7 @@ impl Client {
             .map_err(|source| unreachable("starting a runtime", source))?;
         let tls = address.tls()?;
         let config = &address.config;
-        let client = runtime.block_on(async {
+        let connecting = async {
             let client = match tls {
                 Some(tls) => {
                     let (client, connection) = config.connect(tls).await?;
@@ -49,7 +49,11 @@ impl Client {
                 }
             };
             Ok(client)
-        });
+        };
+        // The time-out of an address ends with the first packet. A server that was stopped accepts connections, and is silent.
+        let time = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
+        let connected = runtime.block_on(async { tokio::time::timeout(time, connecting).await });
+        let client = connected.map_err(|_| unreachable(doing, "the server is silent"))?;
         Ok(Self { client: client.map_err(failed(doing))?, runtime })
     }
 

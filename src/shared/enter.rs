@@ -142,8 +142,8 @@ pub(super) fn enter_and_commit(session: &mut Session, draft: &Draft) -> Result<E
         let (entered, committed) = if draft.removes() {
             // An entry that cannot be sent at all must not leave these rows removed.
             let entered = client.query_one(statement, parameters);
-            let committed = if entered.is_ok() { client.batch_execute(COMMIT) } else { Ok(()) };
-            (entered, committed)
+            let is_there = matches!(&entered, Ok(row) if row.get::<_, i64>(0) == 1);
+            (entered, if is_there { client.batch_execute(COMMIT) } else { Ok(()) })
         } else {
             client.wait(async |client| {
                 tokio::join!(biased; client.query_one(statement, parameters), client.batch_execute(COMMIT))

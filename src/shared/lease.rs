@@ -22,16 +22,18 @@ const TAKE: &str = "INSERT INTO lease (conversation, node, generation, until) \
      VALUES ($1, $2, 1, clock_timestamp() + interval '12 seconds') ON CONFLICT (conversation) DO UPDATE \
      SET node = excluded.node, generation = lease.generation + 1, until = excluded.until \
      WHERE lease.until < clock_timestamp() OR lease.node = excluded.node RETURNING generation";
+/// All that lock several rows lock them in one order, so that they do not wait for each other.
 const RENEW: &str = "UPDATE lease SET until = clock_timestamp() + interval '12 seconds' FROM \
-     unnest($2::text[], $3::bigint[]) AS held (conversation, generation) WHERE lease.conversation = held.conversation \
-     AND lease.generation = held.generation AND lease.node = $1";
+     (SELECT lease.conversation FROM lease JOIN unnest($2::text[], $3::bigint[]) AS held (conversation, generation) \
+     ON lease.conversation = held.conversation AND lease.generation = held.generation WHERE lease.node = $1 \
+     ORDER BY lease.conversation FOR UPDATE OF lease) AS own WHERE lease.conversation = own.conversation";
 const GIVE_BACK: &str =
     "UPDATE lease SET until = '-infinity' WHERE conversation = $1 AND node = $2 AND generation = $3";
 const OTHERS: &str = "SELECT conversation FROM lease WHERE until > clock_timestamp() AND node <> $1";
 /// The rows are locked, so that no other node takes over before this entry is committed.
 const CHECK: &str = "SELECT lease.conversation FROM lease JOIN unnest($2::text[], $3::bigint[]) AS held (conversation, generation) \
      ON lease.conversation = held.conversation AND lease.generation = held.generation \
-     WHERE lease.node = $1 FOR SHARE OF lease";
+     WHERE lease.node = $1 ORDER BY lease.conversation FOR SHARE OF lease";
 
 /// Names the start of the system, and the machine or container.
 const NAMES: [&str; 2] = ["/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/hostname"];

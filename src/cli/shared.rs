@@ -226,7 +226,12 @@ fn list(log: &SharedLog, output: &Output) -> Result<()> {
 }
 
 fn purge(log: &SharedLog, output: &Output) -> Result<u8> {
-    let purged = log.purge()?;
+    let bar = output.progress("bytes");
+    let purged = log.purge(&mut |progress| {
+        bar.set_length(progress.bytes_total);
+        bar.set_position(progress.bytes);
+    })?;
+    bar.finish_and_clear();
     let is_complete = purged.rows_kept == Some(0);
     if output.json {
         output.value(&json!({

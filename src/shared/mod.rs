@@ -38,7 +38,7 @@ use crate::store::{Begin, Options, ReplicaProgress, Store};
 use address::Address;
 use turn::Log;
 
-pub use purge::Purged;
+pub use purge::{PurgeProgress, Purged};
 pub use schema::SharedStatus;
 
 /// A log that several stores share: a schema in a database of PostgreSQL 13 or newer.
@@ -96,15 +96,15 @@ impl SharedLog {
     }
 
     /// Rewrites the tables of the log, so that nothing is left in them that was removed or redacted. Other stores wait
-    /// meanwhile.
+    /// meanwhile. `progress` is called before each table and at the end, on another thread.
     ///
     /// The server's own write-ahead log, its archive, its copies and its backups are not reached by this.
     ///
     /// # Errors
     /// [`Error::Busy`](crate::Error::Busy) if a transaction uses a table for longer than 10 s. Otherwise as
     /// [`SharedLog::status`]. What was rewritten by then stays so.
-    pub fn purge(&self) -> Result<Purged> {
-        line::apart(|| purge::purge(&self.address))
+    pub fn purge(&self, progress: &mut (dyn FnMut(PurgeProgress) + Send)) -> Result<Purged> {
+        line::apart(|| purge::purge(&self.address, progress))
     }
 
     /// Returns what all logs of the database hold, by their schemas. The schema of this address does not matter. A log that

@@ -19,6 +19,19 @@ const TABLES: [&str; 7] = ["event", "other_row", "conversation", "entry", "lease
 /// A table that is rewritten can be used by nothing else. Behind a long question everything else would wait as well.
 const PATIENCE: &str = "SET lock_timeout = '10s'";
 
+/// The size of a table with its indexes.
+const SIZE: &str = "SELECT pg_total_relation_size(to_regclass($1))";
+
+/// How far [`SharedLog::purge`](super::SharedLog::purge) has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct PurgeProgress {
+    /// The size of the tables that are rewritten, as it was before, in bytes.
+    pub bytes: u64,
+    /// That of all.
+    pub bytes_total: u64,
+}
+
 /// What [`SharedLog::purge`](super::SharedLog::purge) has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -37,7 +50,7 @@ pub struct Purged {
 }
 
 /// Rewrites all tables.
-pub(super) fn purge(address: &Address) -> Result<Purged> {
+pub(super) fn purge(address: &Address, progress: &mut (dyn FnMut(PurgeProgress) + Send)) -> Result<Purged> {
     let before = schema::status(address)?;
     let kept: Arc<Mutex<Vec<u64>>> = Arc::default();
     let mut config = Config::from(address.config.clone());
@@ -48,10 +61,19 @@ pub(super) fn purge(address: &Address) -> Result<Purged> {
     let mut client = connect_as(address, &config)?;
     let doing = "rewriting the tables";
     client.batch_execute(PATIENCE).map_err(failed(doing))?;
-    for table in TABLES {
-        let sql = format!("VACUUM (FULL, VERBOSE, ANALYZE) {}.{table}", address.quoted());
-        client.batch_execute(&sql).map_err(failed(doing))?;
+    let tables = TABLES.map(|table| format!("{}.{table}", address.quoted()));
+    let mut sizes = [0; TABLES.len()];
+    for (size, table) in sizes.iter_mut().zip(&tables) {
+        let row = client.query_one(SIZE, &[table]).map_err(failed(doing))?;
+        *size = row.get::<_, Option<i64>>(0).unwrap_or(0).cast_unsigned();
     }
+    let mut come = PurgeProgress { bytes: 0, bytes_total: sizes.iter().sum() };
+    for (table, size) in tables.iter().zip(sizes) {
+        progress(come);
+        client.batch_execute(&format!("VACUUM (FULL, VERBOSE, ANALYZE) {table}")).map_err(failed(doing))?;
+        come.bytes += size;
+    }
+    progress(come);
     drop(client);
     let after = schema::status(address)?;
     let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -36,12 +36,15 @@ fn what_was_redacted_is_in_no_file_of_a_table_after_a_purge() {
         server.holds(text.as_bytes())
     };
     assert!(holds("swordfish") && holds("marlin") && holds("herring"));
-    let purged = log.purge().unwrap();
+    let purged = log.purge(&mut |_| ()).unwrap();
     assert!(purged.rows_kept.is_some_and(|rows| rows > 0), "{purged:?}");
     assert!(holds("swordfish"));
     reader.batch_execute("COMMIT").unwrap();
-    let purged = log.purge().unwrap();
+    let mut seen = Vec::new();
+    let purged = log.purge(&mut |progress| seen.push((progress.bytes, progress.bytes_total))).unwrap();
     assert_eq!(purged.rows_kept, Some(0));
+    assert!(seen.len() > 2 && seen.is_sorted() && seen[0].0 == 0, "{seen:?}");
+    assert_eq!(seen.last().map(|(bytes, total)| bytes == total), Some(true));
     assert_eq!((purged.log_id, purged.entry), (log.status().unwrap().log_id, log.status().unwrap().entries));
     assert_eq!((holds("swordfish"), holds("marlin"), holds("herring")), (false, false, true));
     // The store goes on as before.

@@ -8,6 +8,10 @@ use pyo3::types::PyType;
 /// Returns the exception for an error of the store.
 pub(crate) fn raised(error: Error) -> PyErr {
     let name = match error.class() {
+        _ if is_not_found(&error) => "MissingError",
+        _ if matches!(&error, Error::CannotOpen { what, .. } if what.starts_with("there is no")) => {
+            "MissingError"
+        }
         ErrorClass::Missing => "MissingError",
         ErrorClass::Conflict => "ConflictError",
         ErrorClass::Invalid => "InvalidError",
@@ -19,7 +23,24 @@ pub(crate) fn raised(error: Error) -> PyErr {
         ErrorClass::Failed => "DamagedError",
         _ => "Error",
     };
-    of_class(name, error.to_string())
+    match &error {
+        Error::QueryRefused { what, hint: Some(hint) } => of_class(name, format!("{what}; {hint}")),
+        Error::Conflict { actual, .. } => Python::attach(|py| {
+            let raised = of_class(name, error.to_string());
+            match raised.value(py).setattr("found", *actual) {
+                Ok(()) => raised,
+                Err(failed) => failed,
+            }
+        }),
+        error => of_class(name, error.to_string()),
+    }
+}
+
+/// Returns whether a file or folder that the call names is not there.
+fn is_not_found(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<std::io::Error>())
+        .any(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// Returns an exception for a value that a caller gave and that cannot be used.

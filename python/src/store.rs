@@ -61,13 +61,14 @@ fn expected(given: &Bound<'_, PyAny>) -> PyResult<Expected> {
     if let Ok(count) = given.extract::<u64>() {
         return Ok(Expected::Exact(count));
     }
-    match given.extract::<String>()?.as_str() {
-        "any" => Ok(Expected::Any),
-        "empty" => Ok(Expected::Empty),
-        "exists" => Ok(Expected::Exists),
-        other => Err(invalid(format!(
-            "expected is {other}; a number, \"any\", \"empty\" and \"exists\" are possible"
-        ))),
+    match given.extract::<String>().as_deref() {
+        Ok("any") => Ok(Expected::Any),
+        Ok("empty") => Ok(Expected::Empty),
+        Ok("exists") => Ok(Expected::Exists),
+        _ => {
+            let what = "a number from 0, \"any\", \"empty\" and \"exists\" are possible";
+            Err(invalid(format!("expected is {given}; {what}")))
+        }
     }
 }
 

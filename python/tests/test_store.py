@@ -40,6 +40,9 @@ def test_an_append_may_be_repeated_and_never_overwrites(store: annals.Store) -> 
     with pytest.raises(errors.ConflictError) as raised:
         store.append("talk", message("b"), expected=5)
     assert not raised.value.is_transient and isinstance(raised.value, annals.Error)
+    assert isinstance(raised.value, annals.ConflictError) and raised.value.found == 1
+    with pytest.raises(annals.InvalidError, match="expected is -1; a number from 0"):
+        store.append("talk", message("b"), expected=-1)
     with pytest.raises(errors.InvalidError):
         store.append("talk", '{"kind": "MessageEvent"}')
     with pytest.raises(errors.InvalidError):
@@ -194,3 +197,16 @@ def test_the_user_is_in_the_audit_trail(path: Path) -> None:
         store.delete("talk")
         rows = store.query("SELECT * FROM admin_log").dicts()
     assert "maria" in json.dumps(rows)
+
+
+def test_errors_say_what_to_do(store: annals.Store, tmp_path: Path) -> None:
+    with pytest.raises(annals.InvalidError, match="no such column: tol.*did you mean tool"):
+        store.query("SELECT tol FROM tool_calls")
+    with pytest.raises(annals.InvalidError, match="a query may only read.*annals redact"):
+        store.query("DELETE FROM events")
+    with pytest.raises(annals.MissingError):
+        store.import_path(tmp_path / "missing")
+    with pytest.raises(annals.MissingError):
+        annals.open(tmp_path / "missing.db", create=False)
+    names = {name for name in dir(errors) if name.endswith("Error")}
+    assert names == {name for name in annals.__all__ if name.endswith("Error")}

@@ -22,24 +22,44 @@ from annals._annals import (
     Verification,
     __version__,
 )
-from annals.errors import Error
+from annals.errors import (
+    BusyError,
+    CancelledError,
+    ConflictError,
+    DamagedError,
+    Error,
+    FullError,
+    InvalidError,
+    MissingError,
+    TooLargeError,
+    UnusableError,
+)
 from annals.rows import Rows
 from annals.store import Expected, Order, Store, in_memory, open
 
 __all__ = [
     "Appended",
     "Attachment",
+    "BusyError",
+    "CancelledError",
+    "ConflictError",
     "Conversation",
+    "DamagedError",
     "Error",
     "Event",
     "Expected",
     "Finding",
+    "FullError",
     "Hit",
     "Imported",
+    "InvalidError",
     "Line",
+    "MissingError",
     "Order",
     "Rows",
     "Store",
+    "TooLargeError",
+    "UnusableError",
     "Usage",
     "Verification",
     "__version__",

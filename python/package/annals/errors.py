@@ -1,4 +1,4 @@
-"""What can go wrong. Every error of the store is an `Error`, and its text says what to do about it."""
+"""What can go wrong. All names are in `annals`, too. Every error of the store is an `Error`, and its text says what to do about it."""
 
 
 class Error(Exception):
@@ -14,6 +14,9 @@ class MissingError(Error, LookupError):
 
 class ConflictError(Error):
     """The store is not in the state that the call expects. Read it again, then decide."""
+
+    found: int | None = None
+    """How many events the conversation has, if an append expected another number."""
 
 
 class InvalidError(Error, ValueError):

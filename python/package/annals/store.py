@@ -48,7 +48,8 @@ def open(  # noqa: A001
     lost; a crash of the program loses nothing. `user` is the name that the audit trail has for changes that are made
     here. Several processes may open the same file, each of them for reading and writing.
 
-    Raises `UnusableError` if the file is not one of Annals, or of a newer version.
+    Raises `MissingError` if there is no file and none is created, `UnusableError` if the file is not one of Annals, or of
+    a newer version.
     """
     native = _annals.Store(Path(path), read_only=read_only, create=create, durable=durable, user=user)
     return Store(native)

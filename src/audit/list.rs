@@ -137,7 +137,7 @@ pub const REPORTS: &[Report] = &[
             UNTIL,
             Parameter {
                 name: "decision",
-                kind: ParameterKind::Text,
+                kind: ParameterKind::OneOf(&["granted", "denied", "waiting", "lapsed"]),
                 what: "granted, denied, waiting or lapsed",
                 default: None,
             },
@@ -168,7 +168,7 @@ pub const REPORTS: &[Report] = &[
             UNTIL,
             Parameter {
                 name: "risk",
-                kind: ParameterKind::Text,
+                kind: ParameterKind::OneOf(&["UNKNOWN", "LOW", "MEDIUM", "HIGH"]),
                 what: "UNKNOWN, LOW, MEDIUM or HIGH",
                 default: Some("HIGH"),
             },

@@ -52,6 +52,8 @@ pub enum ParameterKind {
     Time,
     /// Any text.
     Text,
+    /// One of these words, in capital letters or not.
+    OneOf(&'static [&'static str]),
     /// A pattern with `*` and `?`.
     Pattern,
     /// A whole number.
@@ -67,7 +69,7 @@ impl ParameterKind {
         match self {
             Self::Conversation => "id",
             Self::Time => "time",
-            Self::Text => "text",
+            Self::Text | Self::OneOf(_) => "text",
             Self::Pattern => "pattern",
             Self::Number => "number",
             Self::YesOrNo => "yes or no",

@@ -107,6 +107,12 @@ fn value(store: &Store, parameter: &Parameter, text: &str) -> Result<SqlValue> {
             SqlValue::Text(time.to_rfc3339().trim_end_matches('Z').to_owned())
         }
         ParameterKind::Text | ParameterKind::Pattern => SqlValue::Text(text.to_owned()),
+        ParameterKind::OneOf(words) => {
+            let word = words.iter().find(|word| word.eq_ignore_ascii_case(text));
+            SqlValue::Text(
+                (*word.ok_or_else(|| refused(&format!("such value: {}", words.join(", "))))?).to_owned(),
+            )
+        }
         ParameterKind::Number => SqlValue::Integer(text.parse().map_err(|_| refused("whole number"))?),
         ParameterKind::YesOrNo => match text {
             "yes" | "true" | "1" => SqlValue::Integer(1),
@@ -120,6 +126,18 @@ fn value(store: &Store, parameter: &Parameter, text: &str) -> Result<SqlValue> {
 mod tests {
     use super::super::{REPORTS, report};
     use super::*;
+
+    #[test]
+    fn a_word_that_a_column_never_has_is_refused() {
+        let store = Store::in_memory(&Default::default()).unwrap();
+        for (name, parameter, word) in [("confirmations", "decision", "Granted"), ("risks", "risk", "high")] {
+            let given = |word: &str| [(parameter.to_owned(), word.to_owned())];
+            let report = report(name).unwrap();
+            assert!(run(&store, report, &given(word), SqlLimits::default()).is_ok(), "{name} {word}");
+            let refused = run(&store, report, &given("SEVERE"), SqlLimits::default());
+            assert!(matches!(refused, Err(Error::QueryRefused { hint: Some(_), .. })), "{refused:?}");
+        }
+    }
 
     #[test]
     fn a_line_without_its_parameter_is_left_out() {

@@ -88,9 +88,9 @@ pub(super) fn age(text: &str) -> Result<Duration, String> {
         .filter(|_| is_age)
         .and_then(|micros| u64::try_from(micros).ok())
         .filter(|micros| *micros > 0);
-    micros
-        .map(Duration::from_micros)
-        .ok_or_else(|| format!("{text:?} is no length of time; 30min, 6h and 7d are"))
+    micros.map(Duration::from_micros).ok_or_else(|| {
+        format!("{text:?} is no length of time: a number with min, h, d or w, as in 30min, 6h and 7d")
+    })
 }
 
 /// Reads an optional length of time.

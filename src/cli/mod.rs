@@ -348,7 +348,7 @@ fn hint(error: &Error) -> Option<String> {
         Error::Setup(SetupError::Watched { .. }) => {
             "end that process first, or watch another path; nothing was imported".into()
         }
-        Error::Setup(SetupError::OpenToEverybody { .. }) => "give it a key with --api-key KEY or `annals keys server add`, or use --without-key".into(),
+        Error::Setup(SetupError::OpenToEverybody { .. }) => "give it a key in SESSION_API_KEY or with `annals keys server add`, or use --without-key".into(),
         Error::Setup(SetupError::Serve { source, address }) => match (source.kind(), address.strip_prefix("unix:")) {
             (ErrorKind::AddrInUse, None) => {
                 "another program listens there; choose another --port, or 0 for a free one".into()
@@ -360,7 +360,7 @@ fn hint(error: &Error) -> Option<String> {
         },
         Error::NotAHead { .. } => "a head is what `annals head` prints, unchanged".into(),
         Error::WrongSignature { .. } => {
-            "the head was changed after it was signed: it proves nothing; ask for it again".into()
+            "either another key signed it (--key names the public key of the one who did), or it was changed since and proves nothing".into()
         }
         Error::NotAKey { .. } => "`annals keys FILE --new` makes one".into(),
         Error::NoIndex { .. } => "run the search once where the file may be written".into(),

@@ -67,6 +67,7 @@ fn every_report_answers_with_the_columns_it_promises() {
                     "until" => "2027-11-30 12:00",
                     "limit" => "3",
                     "failed" => "yes",
+                    "decision" => "granted",
                     "risk" => "HIGH",
                     "path" => "*",
                     _ => "x",

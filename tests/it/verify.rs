@@ -658,3 +658,24 @@ fn changes_of_the_schema_are_reported() {
         (Vec::new(), vec![of_the_file("the view mine is not of Annals' making")])
     );
 }
+
+/// What is derived of an event that is gone belongs to no conversation any more. To rebuild it would hide that it was there.
+#[test]
+fn no_advice_to_rebuild_follows_an_event_that_was_removed() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let id = conversation("talk");
+    let events =
+        [command("a", "call", "make"), printed("b", "a", "call", "fine", 0), command("c", "next", "ls")];
+    store.append(&id, Expected::Empty, &events).unwrap();
+    store.catch_up().unwrap();
+    drop(store);
+    let forger = scratch.foreign();
+    forger.execute_batch("DROP TRIGGER event_delete_guard; DELETE FROM event WHERE id = 'a'").unwrap();
+    drop(forger);
+    let store = scratch.open_without_projector();
+    let found = store.audit().verify_whole(&mut |_| ()).unwrap().findings;
+    let whats: Vec<&str> = found.iter().map(|finding| finding.what.as_str()).collect();
+    assert!(whats.iter().any(|what| what.contains("projection transcript")), "{whats:?}");
+    assert!(!whats.iter().any(|what| what.contains("mends it")), "{whats:?}");
+}

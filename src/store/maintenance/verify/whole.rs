@@ -40,8 +40,12 @@ impl Audit<'_> {
         let compared = self.verify_projections(&mut |now| progress(VerifyStep::Comparing(now)));
         if let Some(mut compared) = seen.bear("the derived data", compared)? {
             for drift in &mut compared.findings {
-                let has_finding = |finding: &Finding| finding.conversation == drift.conversation;
-                if drift.conversation.is_some() && seen.findings.iter().any(has_finding) {
+                // A row whose event is gone says of no conversation. It may be one of those that were changed.
+                let has_finding = |finding: &Finding| match &drift.conversation {
+                    Some(_) => finding.conversation == drift.conversation,
+                    None => finding.conversation.is_some(),
+                };
+                if seen.findings.iter().any(has_finding) {
                     remove_advice(drift);
                 }
             }

@@ -198,7 +198,7 @@ pub(super) fn check(sql: &str, limits: SqlLimits) -> Result<Vec<String>> {
         return Err(refuse("a query may not be an EXPLAIN", one));
     }
     if !statement.readonly() || statement.column_count() == 0 {
-        return Err(refuse("a query may only read: SELECT, or WITH … SELECT", one));
+        return Err(refuse(teach::ONLY_READS, one));
     }
     if !matches!(meter.strictly(|| batch.next()), Ok(None)) {
         return Err(refuse("there is more than one statement", one));

@@ -5,6 +5,10 @@ use super::views::{VIEWS, view};
 use crate::error::Error;
 use crate::store::derived::projection;
 
+/// What is said of a statement that does something else than to read.
+pub(super) const ONLY_READS: &str = "a query may only read: SELECT, or WITH … SELECT";
+const CHANGES: &str = "`annals redact` and `annals erase` change what is stored, and leave a receipt";
+
 /// Tables, each with the documented view that shows it. Projections list their own tables.
 const TABLES: &[(&str, &str)] = &[
     ("event", "events"),
@@ -36,6 +40,9 @@ pub(super) fn refusal(sql: &str, error: &rusqlite::Error, refused: Option<String
         rusqlite::Error::SqliteFailure(_, Some(message)) => (message.clone(), None),
         other => (other.to_string(), None),
     };
+    if message.starts_with("cannot modify") {
+        return Error::QueryRefused { what: ONLY_READS.into(), hint: Some(CHANGES.into()) };
+    }
     let hint = hint(sql, &message);
     let place = at.and_then(|at| sql.get(at..)).map(|rest| rest.chars().take(30).collect::<String>());
     let what = match place {
@@ -60,6 +67,11 @@ fn hint(sql: &str, message: &str) -> Option<String> {
         let near =
             if admits_function(function) { "" } else { "; REGEXP is not available, GLOB and LIKE are" };
         return Some(format!("see \"Functions\" in docs/query.md for the available functions{near}"));
+    }
+    if message.ends_with("syntax error") || message.starts_with("incomplete input") {
+        return Some(
+            "write one SELECT over the views of docs/query.md; text stands in 'single quotes'".into(),
+        );
     }
     if message.contains("malformed JSON") {
         return Some("leave out payloads that are not JSON: WHERE json_valid(payload)".into());

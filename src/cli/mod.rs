@@ -101,7 +101,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
-#[cfg(not(feature = "postgres"))]
 use clap::error::{ContextKind, ContextValue};
 
 use crate::error::{Error, ErrorClass, InputError, Result, SetupError, SharedError};
@@ -149,8 +148,20 @@ pub fn main() -> ExitCode {
 const WITHOUT_SHARED: &str = "this program was built without the feature `postgres`; `cargo install annals --features postgres` \
      builds one with it, and without --shared and ANNALS_SHARED the file is on its own";
 
+/// The commands that print rows.
+const WITH_ROWS: [&str; 2] = ["annals report", "annals query"];
+
 /// Prints why the arguments are wrong, or the help that they ask for.
 fn refuse(error: &clap::Error) -> ExitCode {
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    let names_format = error.get(ContextKind::InvalidArg) == Some(&ContextValue::String("--format".into()));
+    if names_format && let Some(command) = WITH_ROWS.into_iter().find(|command| usage.contains(command)) {
+        let rest = command.trim_start_matches("annals ");
+        print::tell(format_args!(
+            "annals: `{command}` has no --format: --csv prints its rows as CSV, `annals --json {rest} …` as JSON"
+        ));
+        return ExitCode::from(REFUSED);
+    }
     #[cfg(not(feature = "postgres"))]
     if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("shared".into())) {
         print::tell(format_args!("annals: there is no command `shared`: {WITHOUT_SHARED}"));

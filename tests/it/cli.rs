@@ -566,6 +566,20 @@ fn a_replay_in_json_has_one_step_per_line() {
     assert_eq!(last["request"]["prompt_tokens"], 210);
 }
 
+#[test]
+fn who_asks_for_a_format_of_rows_is_shown_the_option() {
+    let program = Program::new();
+    for command in [["report", "commands"], ["query", "SELECT 1"]] {
+        let done = program.command(&command).args(["--format", "csv"]).output().unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(1));
+        assert!(said.contains("--csv") && said.contains(&format!("annals --json {}", command[0])), "{said}");
+    }
+    // Other commands have formats, and other mistakes are answered as before.
+    let done = program.command(&["report", "commands", "--colour"]).output().unwrap();
+    assert!(String::from_utf8(done.stderr).unwrap().contains("unexpected argument '--colour'"));
+}
+
 #[cfg(not(feature = "postgres"))]
 #[test]
 fn a_program_that_knows_no_shared_log_does_not_write_as_if_there_were_none() {

@@ -5,7 +5,7 @@
 use super::report::{LIMIT, Parameter, ParameterKind, Report};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
-use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store, Truncation};
+use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store, Truncation, nearest};
 
 /// Runs a report. `given` holds the names and values of parameters as the user typed them.
 ///
@@ -108,10 +108,12 @@ fn value(store: &Store, parameter: &Parameter, text: &str) -> Result<SqlValue> {
         }
         ParameterKind::Text | ParameterKind::Pattern => SqlValue::Text(text.to_owned()),
         ParameterKind::OneOf(words) => {
-            let word = words.iter().find(|word| word.eq_ignore_ascii_case(text));
-            SqlValue::Text(
-                (*word.ok_or_else(|| refused(&format!("such value: {}", words.join(", "))))?).to_owned(),
-            )
+            let Some(word) = words.iter().find(|word| word.eq_ignore_ascii_case(text)) else {
+                let what = format!("{}: {text:?} is not one of {}", parameter.name, words.join(", "));
+                let hint = nearest(text, words.iter().copied()).map(|near| format!("did you mean {near}?"));
+                return Err(Error::QueryRefused { what, hint });
+            };
+            SqlValue::Text((*word).to_owned())
         }
         ParameterKind::Number => SqlValue::Integer(text.parse().map_err(|_| refused("whole number"))?),
         ParameterKind::YesOrNo => match text {
@@ -135,7 +137,13 @@ mod tests {
             let report = report(name).unwrap();
             assert!(run(&store, report, &given(word), SqlLimits::default()).is_ok(), "{name} {word}");
             let refused = run(&store, report, &given("SEVERE"), SqlLimits::default());
-            assert!(matches!(refused, Err(Error::QueryRefused { hint: Some(_), .. })), "{refused:?}");
+            assert!(matches!(refused, Err(Error::QueryRefused { .. })), "{refused:?}");
+        }
+        let kinds = REPORTS.iter().flat_map(|report| report.parameters);
+        for parameter in kinds {
+            if let ParameterKind::OneOf(words) = parameter.kind {
+                assert!(words.iter().all(|word| parameter.what.contains(word)), "{parameter:?}");
+            }
         }
     }
 

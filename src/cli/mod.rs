@@ -149,16 +149,17 @@ const WITHOUT_SHARED: &str = "this program was built without the feature `postgr
      builds one with it, and without --shared and ANNALS_SHARED the file is on its own";
 
 /// The commands that print rows.
-const WITH_ROWS: [&str; 2] = ["annals report", "annals query"];
+const WITH_ROWS: [&str; 2] = ["report", "query"];
 
 /// Prints why the arguments are wrong, or the help that they ask for.
 fn refuse(error: &clap::Error) -> ExitCode {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
     let names_format = error.get(ContextKind::InvalidArg) == Some(&ContextValue::String("--format".into()));
-    if names_format && let Some(command) = WITH_ROWS.into_iter().find(|command| usage.contains(command)) {
-        let rest = command.trim_start_matches("annals ");
+    // The program may have another name.
+    let command = usage.split_whitespace().find(|word| WITH_ROWS.contains(word));
+    if let Some(command) = command.filter(|_| names_format) {
         print::tell(format_args!(
-            "annals: `{command}` has no --format: --csv prints its rows as CSV, `annals --json {rest} …` as JSON"
+            "annals: `{command}` has no --format: --csv prints its rows as CSV, `annals --json {command} …` as JSON"
         ));
         return ExitCode::from(REFUSED);
     }
@@ -302,6 +303,9 @@ fn hint_of_shared(error: &SharedError) -> Option<String> {
         }
         SharedError::Unknown | SharedError::OnlyThere { .. } => {
             "do it again: what was written is not written twice"
+        }
+        SharedError::Unreachable { .. } => {
+            "look whether the server runs, and whether the address is right; without --shared and ANNALS_SHARED the file is read as it is"
         }
         SharedError::Ahead { .. } | SharedError::Differs { .. } => {
             "`annals shared rebuild` makes this file anew from the log, and keeps a copy of it as it is (docs/shared.md)"

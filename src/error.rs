@@ -323,8 +323,8 @@ pub enum Error {
         /// What has changed.
         what: &'static str,
     },
-    /// The store was opened before this process was forked. Open the file again in this process.
-    #[error("the store was opened before this process was forked; open the file again in this process")]
+    /// This process was forked while its parent had a store open. Open stores after the fork, or start the process by exec.
+    #[error("this process was forked while its parent had a store open: open it after a fork, or spawn")]
     Forked,
     /// There is no space left to write. Acknowledged events are safe. Free space and retry.
     #[error("no room to write while {doing}: the disk is full or a size limit is reached")]
@@ -398,7 +398,7 @@ pub enum Error {
         /// The path.
         path: PathBuf,
         /// The file system.
-        kind: &'static str,
+        kind: String,
     },
     /// The linked SQLite has a bug that loses data. Build with the bundled one.
     #[error("SQLite {found} can corrupt a database (its WAL-reset bug); {needed} or later is needed")]

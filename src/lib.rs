@@ -61,6 +61,8 @@
 // The library returns errors, or expects with the reason why it cannot fail. It never prints: the macros panic if the
 // output is closed. The command line writes with src/cli/print.rs.
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::unwrap_used)]
+// A database that is open must not be opened by plain calls: src/untrusted.rs has the door.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 // A build without the server leaves some items of the other modules unused.
 #![cfg_attr(all(feature = "agent", not(feature = "server")), allow(dead_code, unused_imports))]
 

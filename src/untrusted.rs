@@ -1,4 +1,10 @@
-//! Reads files that another party may have created: an agent, a workspace, a plugin, or a client that uploads.
+//! The one door to paths: opens what another party may have created (an agent, a workspace, a plugin, a client that uploads)
+//! or has named, and never the database of a store that this process has open.
+//!
+//! SQLite's locks on a database can be lost when code beside the engine opens and closes the file, its write-ahead log or its
+//! shared memory (<https://sqlite.org/howtocorrupt.html>, 2.2), and its bytes are in motion. So every function here that opens an
+//! existing file asks first whether the engine has it open, by device and inode, whatever its name is. Everywhere else the functions
+//! of the standard library that open existing files are forbidden (`clippy.toml`), but for places with a reason.
 //!
 //! A path may lead to a pipe without a writer, a device that never ends, a file that grows faster than it is read, or
 //! a file that disappears in between. So no function here waits for the other side of a file. A file is opened without
@@ -8,6 +14,151 @@ use std::collections::BinaryHeap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Who knows the files that the engine has open: databases, their write-ahead logs and their shared memory. A file is named by its
+/// device and its inode number.
+pub(crate) struct Held {
+    /// Returns whether the file is one of them.
+    pub is_held: fn((u64, u64)) -> bool,
+    /// Returns up to so many first bytes of such a file, without opening it. `None` if it was closed meanwhile.
+    pub beginning: fn((u64, u64), usize) -> Option<Vec<u8>>,
+}
+
+/// Not set before the first store is opened.
+static HELD: OnceLock<Held> = OnceLock::new();
+
+/// Why a held file is not opened.
+const IN_USE: &str =
+    "it belongs to a database that is open here: ask the store for its content, or for a copy";
+
+/// Sets who knows the files that the engine has open. Only the first call counts.
+pub(crate) fn set_held(held: Held) {
+    let _is_set = HELD.set(held);
+}
+
+/// Returns whether this is a database that is open in this process, its write-ahead log or its shared memory.
+#[cfg(unix)]
+pub(crate) fn is_held(metadata: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    is_held_as(metadata.dev(), metadata.ino())
+}
+
+/// Returns whether the file with this device and inode number is one.
+#[cfg(unix)]
+pub(crate) fn is_held_as(device: u64, number: u64) -> bool {
+    HELD.get().is_some_and(|held| (held.is_held)((device, number)))
+}
+
+/// Returns whether this is a database that is open in this process. Elsewhere locks belong to a handle and cannot be lost.
+#[cfg(not(unix))]
+pub(crate) fn is_held(_metadata: &Metadata) -> bool {
+    false
+}
+
+/// Fails if `path` leads to a database that is open in this process, or to a file beside it. For a caller that replaces what is
+/// there.
+///
+/// # Errors
+/// [`io::ErrorKind::ResourceBusy`].
+pub(crate) fn refuse_held(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if is_held(&metadata) => Err(held()),
+        _ => Ok(()),
+    }
+}
+
+fn held() -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, IN_USE)
+}
+
+/// Opens a file that a person has named for this process to read. It may be a pipe, as `<(command)` in a shell is one.
+///
+/// # Errors
+/// Any error of the system; [`io::ErrorKind::ResourceBusy`] as [`refuse_held`].
+pub(crate) fn open_named(path: &Path) -> io::Result<File> {
+    refuse_held(path)?;
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    File::open(path)
+}
+
+/// Creates a file, or empties the one that is there.
+///
+/// # Errors
+/// As [`open_named`].
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    refuse_held(path)?;
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    File::create(path)
+}
+
+/// Writes a file, in the place of one that may be there.
+///
+/// # Errors
+/// As [`open_named`].
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Write as _;
+    create(path)?.write_all(bytes)
+}
+
+/// Creates a file that only this user may read. There must be none.
+///
+/// # Errors
+/// Any error of the system; [`io::ErrorKind::AlreadyExists`].
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    #[expect(clippy::disallowed_methods, reason = "it opens no file that exists")]
+    options.open(path)
+}
+
+/// Opens a file to lock it, and creates it if there is none. Such a lock (`flock`) belongs to the open file, and a program that
+/// reads the file does not release it. A pipe or a device in its place is an error, so that opening does not wait.
+///
+/// # Errors
+/// Any error of the system; those of [`open`].
+pub(crate) fn open_to_lock(path: &Path) -> io::Result<File> {
+    refuse_held(path)?;
+    let mut options = File::options();
+    options.create(true).append(true).read(true);
+    without_waiting(&mut options);
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    let file = options.open(path)?;
+    check(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Reads what the system says of itself: a file of `/proc` or `/etc`.
+///
+/// # Errors
+/// Any error of the system.
+pub(crate) fn read_system(path: impl AsRef<Path>) -> io::Result<String> {
+    #[expect(clippy::disallowed_methods, reason = "it is no database")]
+    fs::read_to_string(path)
+}
+
+/// Makes the names in a folder durable, as far as its file system can.
+///
+/// # Errors
+/// Any error of the system. Some file systems cannot sync folders.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "a folder is no database")]
+    File::open(folder)?.sync_all()
+}
+
+/// Opening a pipe or a terminal does not wait for the other side, and changes nothing.
+fn without_waiting(options: &mut fs::OpenOptions) {
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        let flags = OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags.bits().cast_signed());
+    }
+    #[cfg(not(unix))]
+    let _ = options;
+}
 
 /// The most entries of a folder that [`first_paths`] reads.
 pub const ENTRIES_MAX: usize = 100_000;
@@ -43,23 +194,47 @@ pub enum LeftOut {
 ///
 /// # Errors
 /// Any error of the system; [`io::ErrorKind::IsADirectory`] if it is a folder, [`io::ErrorKind::InvalidInput`] if it is
-/// neither a folder nor a regular file.
+/// neither a folder nor a regular file, [`io::ErrorKind::ResourceBusy`] if it belongs to a database that is open here.
 pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
     // Opening a device can already have an effect.
-    check(&fs::metadata(path)?)?;
+    let metadata = fs::metadata(path)?;
+    check(&metadata)?;
+    if is_held(&metadata) {
+        return Err(held());
+    }
     let mut options = File::options();
     options.read(true);
-    #[cfg(unix)]
-    {
-        use rustix::fs::OFlags;
-        let flags = OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
-    }
+    without_waiting(&mut options);
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
     let file = options.open(path)?;
     // The path may lead to another file by now.
     let metadata = file.metadata()?;
     check(&metadata)?;
     Ok((file, metadata))
+}
+
+/// Reads up to `bytes_max` first bytes of a regular file. Also of a database that is open here: the engine's own descriptor reads
+/// it.
+///
+/// # Errors
+/// As [`open`], but not if the file is held.
+pub(crate) fn beginning(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match open(path) {
+        Ok((file, _)) => {
+            file.take(bytes_max as u64).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        }
+        #[cfg(unix)]
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            use std::os::unix::fs::MetadataExt as _;
+            let metadata = fs::metadata(path)?;
+            let read =
+                HELD.get().and_then(|held| (held.beginning)((metadata.dev(), metadata.ino()), bytes_max));
+            read.ok_or(error)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns whether there is a regular file at this path. A link is none.
@@ -117,10 +292,11 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
 /// Returns whether other code, which opens files without these checks, may open this path.
 ///
 /// True if the path leads to nothing that can be opened, to a folder, or to a regular file of at most `bytes_max`
-/// bytes.
+/// bytes that belongs to no open database.
 #[must_use]
 pub fn is_harmless(path: &Path, bytes_max: u64) -> bool {
     match fs::metadata(path) {
+        Ok(metadata) if is_held(&metadata) => false,
         Ok(metadata) => metadata.is_dir() || (metadata.is_file() && metadata.len() <= bytes_max),
         // A file whose metadata cannot be read cannot be opened either.
         Err(_) => true,

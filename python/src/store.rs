@@ -137,6 +137,16 @@ impl Store {
         Ok((!store.is_in_memory()).then(|| store.path()))
     }
 
+    /// Whether another copy of SQLite in this process cannot harm the store.
+    #[getter]
+    fn locks_are_own(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |store| {
+            // A store that has read nothing yet has no locks.
+            store.last_position()?;
+            Ok(store.maintenance().locks_are_own())
+        })
+    }
+
     #[getter]
     fn last_position(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |store| Ok(store.last_position()?.0))

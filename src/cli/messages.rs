@@ -14,6 +14,7 @@ use crate::ids::{EventId, Sequence};
 use crate::json::Raw;
 use crate::message::{self, ChatChoice, ChatFlags};
 use crate::replay::{Memory, Moment, json as shape};
+use crate::untrusted;
 use crate::view::View;
 
 /// Show the messages that the model would have received
@@ -130,7 +131,8 @@ fn read(command: &Convert) -> Result<Vec<Event>> {
     if path.as_os_str() == "-" {
         std::io::stdin().read_to_end(&mut bytes).map_err(Error::io("reading", "standard input"))?;
     } else {
-        bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
+        let read = untrusted::open_named(path).and_then(|mut file| file.read_to_end(&mut bytes));
+        read.map_err(Error::io("reading", path))?;
     }
     let not_events = |what: String| Error::Input(InputError::NotEvents { path: path.clone(), what });
     let text = String::from_utf8(bytes).map_err(|_| not_events("it is not UTF-8".into()))?;

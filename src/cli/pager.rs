@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::untrusted;
+
 /// The commands whose output people read from its beginning.
 const PAGED: &[&str] = &[
     "admin-log",
@@ -85,7 +87,7 @@ impl Drop for Pager {
     /// Ends the output, and waits until the user leaves the pager.
     fn drop(&mut self) {
         let _reported = std::io::stdout().flush();
-        if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        if let Ok(null) = untrusted::create(Path::new("/dev/null")) {
             // Nothing holds the pipe any more, so that the pager sees its end.
             let _open = rustix::stdio::dup2_stdout(&null);
         }

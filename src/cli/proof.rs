@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::redact::Finder;
 use crate::store::Store;
+use crate::untrusted;
 
 /// Show a key for signing heads, or make one; with `server`: the named keys of a server
 ///
@@ -99,7 +100,8 @@ pub(super) fn keys(place: &Place<'_>, command: &Keys, output: &Output) -> Result
             return Err(Error::WouldOverwrite { path: public_file });
         }
         let key = Key::make(file)?;
-        std::fs::write(&public_file, key.public().to_pem()).map_err(Error::io("writing", &public_file))?;
+        untrusted::write(&public_file, key.public().to_pem().as_bytes())
+            .map_err(Error::io("writing", &public_file))?;
         output.remark(format!(
             "{} signs: keep it private; {} checks signatures: you may give it to anyone",
             file.display(),
@@ -200,7 +202,8 @@ fn withheld(command: &Bundle, store: &Store, id: &ConversationId) -> Result<With
 /// Reads a head from a file. If `key` is given, the head must be signed with that key.
 pub(super) fn read_head(path: &Path, key: Option<&str>) -> Result<SignedHead> {
     let wanted = key.map(PublicKey::read).transpose()?;
-    let text = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
+    let text =
+        untrusted::open_named(path).and_then(std::io::read_to_string).map_err(Error::io("reading", path))?;
     let signed = SignedHead::parse(&text)?;
     match wanted {
         Some(wanted) if signed.signer.as_ref() != Some(&wanted) => {

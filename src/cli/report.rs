@@ -12,6 +12,7 @@ use super::{DONE, Place, answer, query};
 use crate::audit::{self, ParameterKind, REPORTS, Report, json as shape};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
+use crate::untrusted;
 
 /// Answer a named question: commands, files, network, confirmations, risks, errors, secrets, cost, and more
 ///
@@ -83,7 +84,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let given = command.parameters()?;
     if let Some(path) = &command.html {
         let page = audit::page(&place.read()?, &given, command.limits.of_query(), Timestamp::now())?;
-        std::fs::write(path, &page).map_err(Error::io("writing", path))?;
+        untrusted::write(path, page.as_bytes()).map_err(Error::io("writing", path))?;
         if output.json {
             output.value(&json!({"file": path, "bytes": page.len()}))?;
         }

@@ -11,6 +11,7 @@ use super::{DONE, Place, REFUSED};
 use crate::error::{Error, Result};
 use crate::redact::Finder;
 use crate::store::SecretPlace;
+use crate::untrusted;
 
 /// Find secrets in everything that is stored: events, base states, titles, attachments
 ///
@@ -98,7 +99,8 @@ impl Values {
             let read = std::io::stdin().lock().read_to_string(&mut text);
             read.map_err(Error::io("reading", "standard input"))?;
         } else {
-            text = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
+            let read = untrusted::open_named(path).and_then(std::io::read_to_string);
+            text = read.map_err(Error::io("reading", path))?;
         }
         let lines = text.lines().map(|line| line.trim_end_matches('\r')).filter(|line| !line.is_empty());
         Ok(lines.enumerate().map(|(index, line)| (format!("value {}", index + 1), line.to_owned())).collect())

@@ -18,6 +18,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::anew;
 use crate::secret::environment;
 use crate::server::private::{beginning, remove};
+use crate::untrusted;
 
 /// The argument that starts this program as the sweeper.
 const NAME: &str = "sweep-after";
@@ -115,6 +116,7 @@ fn marked(mark: &str) -> HashMap<u32, u64> {
     let running: HashMap<u32, Stat> =
         pids.filter(|pid| *pid != own).filter_map(|pid| Some((pid, stat(pid)?))).collect();
     let has_mark = |pid: &u32| {
+        #[expect(clippy::disallowed_methods, reason = "the system's file, which need not be text")]
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == line.as_bytes())
     };
@@ -142,7 +144,7 @@ struct Stat {
 
 /// Reads `/proc/PID/stat`. `None` if the process has ended.
 fn stat(pid: u32) -> Option<Stat> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = untrusted::read_system(format!("/proc/{pid}/stat")).ok()?;
     // The name of the program stands in brackets, and may hold anything.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     if matches!(*fields.first()?, "Z" | "X") {

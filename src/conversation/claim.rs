@@ -18,6 +18,7 @@ use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
 #[cfg(feature = "postgres")]
 use crate::store::{Lease, Leased};
+use crate::untrusted;
 
 /// How often to try to get the lock, and the delay between two tries. A process that only checks the lock holds it for
 /// a moment.
@@ -150,7 +151,7 @@ pub(super) fn is_taken(store: &Store, id: &ConversationId) -> bool {
     if store.is_leased_elsewhere(id) {
         return true;
     }
-    let open = || place(store, id)?.map(File::open).transpose();
+    let open = || place(store, id)?.map(|path| untrusted::open_named(&path)).transpose();
     match open() {
         Ok(Some(file)) => matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
         Ok(None) => false,
@@ -161,7 +162,7 @@ pub(super) fn is_taken(store: &Store, id: &ConversationId) -> bool {
 
 /// Returns the process that runs the conversation. `None` if it is not run, or if the process is not known.
 pub(super) fn runner(store: &Store, id: &ConversationId) -> Option<Runner> {
-    let file = File::open(place(store, id).ok()??).ok()?;
+    let file = untrusted::open_named(&place(store, id).ok()??).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {}
         Ok(()) | Err(TryLockError::Error(_)) => return None,
@@ -188,7 +189,7 @@ fn place(store: &Store, id: &ConversationId) -> io::Result<Option<PathBuf>> {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    let open = || File::options().create(true).append(true).open(path);
+    let open = || untrusted::open_to_lock(path);
     let mut opened = open();
     for _ in 0..FOLDER_ATTEMPTS_MAX {
         match &opened {

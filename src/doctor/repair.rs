@@ -1,6 +1,5 @@
 //! Repairs findings: one remedy, one transaction, one receipt.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use super::{Doctor, Finding, Remedy, Trouble};
@@ -163,8 +162,7 @@ impl Doctor<'_> {
 
 /// Returns whether the file at a path is an Annals database, by its first bytes. Any other file is imported.
 fn holds_annals(path: &Path) -> bool {
-    let mut first = [0; HEADER_BYTES];
-    untrusted::open(path).and_then(|(mut file, _)| file.read_exact(&mut first)).is_ok() && is_annals(&first)
+    untrusted::beginning(path, HEADER_BYTES).is_ok_and(|first| is_annals(&first))
 }
 
 /// Returns the placeholder for the event `lost`. It is a conversation error, like a failed run, so the model never sees

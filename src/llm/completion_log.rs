@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::failure::Hidden;
 use super::setup::Setup;
 use super::{LlmError, Reply};
+use crate::untrusted;
 
 /// The record of one call, in the form of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +74,6 @@ impl CompletionLog {
     /// [`std::io::Error`] if the folder cannot be created or the file cannot be written.
     pub fn write(&self, folder: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
-        std::fs::write(folder.join(&self.filename), &self.data)
+        untrusted::write(&folder.join(&self.filename), self.data.as_bytes())
     }
 }

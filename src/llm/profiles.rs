@@ -318,7 +318,7 @@ impl Profiles {
     /// Locks the folder for a change. The reference uses the same lock.
     fn lock(&self) -> Result<File> {
         let doing = "waiting for the lock of the profiles";
-        let lock = File::options().create(true).append(true).open(self.folder.join(".profiles.lock"));
+        let lock = untrusted::open_to_lock(&self.folder.join(".profiles.lock"));
         let lock = lock.map_err(file(doing))?;
         lock.lock().map_err(file(doing))?;
         Ok(lock)
@@ -327,12 +327,7 @@ impl Profiles {
     /// Replaces a file as a whole. Only its owner can read the new file.
     fn write(&self, path: &Path, text: &str) -> Result<()> {
         let temporary = self.folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
-        let mut options = File::options();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let written = options
-            .open(&temporary)
+        let written = untrusted::create_private(&temporary)
             .and_then(|mut to| to.write_all(text.as_bytes()).and_then(|()| to.sync_all()))
             .and_then(|()| fs::rename(&temporary, path));
         if written.is_err() {

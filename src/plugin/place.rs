@@ -183,6 +183,7 @@ fn open_to_lock(options: &mut fs::OpenOptions, path: &Path) -> io::Result<File> 
         let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
         std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags.bits().cast_signed());
     }
+    #[expect(clippy::disallowed_methods, reason = "it is named by this program, and a link is refused")]
     let file = options.open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),

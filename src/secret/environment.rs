@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{is_secret_name, signals};
+use crate::untrusted;
 
 /// Variables with secrets of this program, besides those that are recognized by a part of their name.
 ///
@@ -174,7 +175,7 @@ pub fn bear_mark(command: &mut Command) {
 /// machine ever has the same mark. `None` if the system does not report the start time.
 #[must_use]
 pub fn mark() -> Option<String> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let stat = untrusted::read_system("/proc/self/stat").ok()?;
     // The 20th field after the program's name is the start time (proc(5)). The name may contain any character.
     let started = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
     Some(format!("{}-{started}", std::process::id()))

@@ -4,6 +4,8 @@
 //! do not. A server that was started with `nohup` or from a script ignores some signals. Without this module, its
 //! terminals would ignore a hangup, and their jobs would stay.
 
+use crate::untrusted;
+
 /// Makes programs that are started from now on handle signals by default, also those that this process ignores. This
 /// process still ignores them, because their new handlers do nothing. Has an effect only within a tokio runtime and on
 /// Linux, which reports the ignored signals.
@@ -12,7 +14,7 @@ pub fn pass_on_unignored() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     if tokio::runtime::Handle::try_current().is_ok() {
         ONCE.call_once(|| {
-            let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+            let status = untrusted::read_system("/proc/self/status").unwrap_or_default();
             for kind in ignored(&status) {
                 // If the handler cannot be set, started programs still ignore the signal.
                 drop(tokio::signal::unix::signal(kind));

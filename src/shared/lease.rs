@@ -17,6 +17,7 @@ use super::home;
 use super::line::{Session, connect, failed, unreachable};
 use super::turn::Log;
 use crate::error::{Result, SharedError};
+use crate::untrusted;
 
 const TAKE: &str = "INSERT INTO lease (conversation, node, generation, until) \
      VALUES ($1, $2, 1, clock_timestamp() + interval '12 seconds') ON CONFLICT (conversation) DO UPDATE \
@@ -50,7 +51,7 @@ const LOOK: Duration = Duration::from_millis(500);
 ///
 /// Where the system does not name itself, each process has a name of its own, and waits until the time of such a lease is up.
 pub(super) fn holder(path: &Path) -> String {
-    let names: Option<Vec<String>> = NAMES.iter().map(|name| std::fs::read_to_string(name).ok()).collect();
+    let names: Option<Vec<String>> = NAMES.iter().map(|name| untrusted::read_system(name).ok()).collect();
     let place = std::path::absolute(path).ok().map(|path| {
         let folder = path.parent().and_then(|folder| std::fs::canonicalize(folder).ok());
         folder.zip(path.file_name()).map_or(path.clone(), |(folder, name)| folder.join(name))

@@ -10,6 +10,7 @@ use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;
 use crate::ids::{ConversationId, Sequence};
 use crate::store::derived::projection::hosted::Hosted;
+use crate::store::engine::forks;
 use crate::store::engine::readers::Readers;
 use crate::store::engine::trace::Span;
 use crate::store::file::database;
@@ -47,10 +48,10 @@ impl Store {
     /// # Errors
     /// [`Error::CannotOpen`] if the path cannot be used, [`Error::ForeignFile`], [`Error::NewerFile`] and
     /// [`Error::OlderFile`] if the file is of another program or version, [`Error::NetworkFileSystem`],
-    /// [`Error::ReadOnly`], [`Error::Busy`], [`Error::LostTable`] if a table is missing that cannot be rebuilt,
+    /// [`Error::Forked`], [`Error::ReadOnly`], [`Error::Busy`], [`Error::LostTable`] if a table is missing that cannot be rebuilt,
     /// [`Error::OwnProjection`] if a projection of the host's own cannot be used. Then nothing was changed.
     pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Self::open_place(Place::File(path.as_ref().to_owned()), options)
+        Self::open_place(Place::file(path.as_ref()), options)
     }
 
     /// Opens a store in memory, for tests and short-lived work. It is gone when its last handle is dropped.
@@ -78,6 +79,7 @@ impl Store {
     ) -> Result<Self> {
         let busy_timeout = options.busy_timeout.min(PATIENCE_MAX);
         let options = &Options { busy_timeout, ..options.clone() };
+        let entered = forks::enter()?;
         let hosted = Hosted::of(&options.own_projections)?.map(Arc::new);
         let signal = Arc::new(Signal::default());
         let mut upgraded_from = None;
@@ -85,18 +87,17 @@ impl Store {
         if options.read_only {
             uri = database::reader_uri(&place)?;
             presence = Arc::new(match database::is_unchanging(&uri) {
-                true => Presence::of_unchanging(&place),
-                false => Presence::new(&place, false),
+                true => Presence::of_unchanging(&place, entered),
+                false => Presence::new(&place, false, entered),
             });
             writer = None;
         } else {
             let opened = database::open_or_upgrade(&place, options)?;
             upgraded_from = opened.older;
             uri = place.uri("?mode=ro");
-            presence = Arc::new(Presence::new(&place, true));
+            presence = Arc::new(Presence::new(&place, true, entered));
             let (signal, presence) = (Arc::clone(&signal), Arc::clone(&presence));
-            // An absolute path: the writer reopens the same file even if the working directory has changed by then.
-            let place = place.in_full();
+            let place = place.clone();
             let hosted = hosted.clone();
             writer = Some(Arc::new(Writer::new(
                 place,
@@ -150,7 +151,8 @@ impl Store {
         })))
     }
 
-    /// Returns the path of the file, or `:memory:`.
+    /// Returns the path of the file as it was given, or `:memory:`. The store resolves it when it is opened, and uses the same
+    /// file from then on.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.0.place.path()
@@ -318,6 +320,15 @@ impl Maintenance<'_> {
     #[must_use]
     pub fn upgraded_from(&self) -> Option<u32> {
         self.store.0.upgraded_from
+    }
+
+    /// Returns whether other code in this process may open and close the file by itself without harm to the store: another copy of
+    /// SQLite, or a plain read. True on Linux, where the locks of a store are of open file descriptions. Elsewhere such code
+    /// releases the store's locks, and acknowledged events may be lost. False for a store in memory, or one that has read nothing
+    /// yet.
+    #[must_use]
+    pub fn locks_are_own(&self) -> bool {
+        self.store.0.presence.locks_are_own()
     }
 
     /// Returns how much this store has written since this process opened it. All zero if it is read-only.

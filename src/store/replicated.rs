@@ -90,7 +90,7 @@ impl Store {
     ) -> Result<Self> {
         // What a power loss takes from this file is in the log.
         let options = options.clone().read_only(false).durability(Durability::Normal);
-        let store = Self::open_in_order(Place::File(path.to_owned()), &options, Some(Arc::clone(&order)))?;
+        let store = Self::open_in_order(Place::file(path), &options, Some(Arc::clone(&order)))?;
         let (log, is_empty) = store.read(|db| {
             let is_empty = log::last_position(db)? == Position::START && replica::is_unused(db)?;
             Ok((replica::load(db)?, is_empty))

@@ -4,10 +4,13 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::untrusted;
+
 /// Replaces the file at `path`, or creates it, with these bytes. Its folder must exist.
 ///
 /// An existing file keeps its permissions. A symbolic link is followed, so that it stays a link.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    untrusted::refuse_held(path)?;
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.map_or_else(|| PathBuf::from("."), Path::to_owned);

@@ -1,6 +1,6 @@
 //! Finds files by their content.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use ignore::overrides::Override;
@@ -142,15 +142,17 @@ fn found(action: &GrepAction, base: &Path, search: &Search<'_>) -> Result<Found,
         Some(include) => pattern(base, include)?,
         None => Override::empty(),
     };
-    let mut bytes = Vec::new();
-    search.files(base, patterns, |path| contains(path, &regex, &mut bytes))
+    let (mut bytes, mut held) = (Vec::new(), 0);
+    let found = search.files(base, patterns, |path| contains(path, &regex, &mut bytes, &mut held))?;
+    Ok(Found { held, ..found })
 }
 
-/// Returns whether a text file contains the pattern. False if the file cannot be read.
-fn contains(path: &Path, regex: &Regex, bytes: &mut Vec<u8>) -> bool {
+/// Returns whether a text file contains the pattern. False if the file cannot be read. Counts the ones of open databases.
+fn contains(path: &Path, regex: &Regex, bytes: &mut Vec<u8>, held: &mut usize) -> bool {
     bytes.clear();
     // Only the beginning of a long file is searched.
     let read = untrusted::open(path).and_then(|(file, _)| file.take(FILE_BYTES_MAX).read_to_end(bytes));
+    *held += usize::from(read.as_ref().is_err_and(|error| error.kind() == ErrorKind::ResourceBusy));
     let sample = &bytes[..bytes.len().min(SAMPLE_BYTES)];
     read.is_ok() && !sample.contains(&0) && regex.is_match(bytes)
 }
@@ -161,12 +163,16 @@ fn report(action: &GrepAction, base: &Path, found: &Found) -> String {
         Some(include) => format!(" (filtered by '{include}')"),
         None => String::new(),
     };
+    let held = match found.held {
+        0 => String::new(),
+        count => format!("\n[{count} file(s) of a database in use were not searched.]"),
+    };
     if found.files.is_empty() {
-        return format!("No files found containing pattern '{pattern}' in directory '{base}'{include}");
+        return format!("No files found containing pattern '{pattern}' in directory '{base}'{include}{held}");
     }
     let truncated = if found.truncated { TRUNCATED } else { "" };
     format!(
-        "Found {} file(s) containing pattern '{pattern}' in '{base}'{include}:\n{}{truncated}",
+        "Found {} file(s) containing pattern '{pattern}' in '{base}'{include}:\n{}{truncated}{held}",
         found.files.len(),
         found.files.join("\n")
     )

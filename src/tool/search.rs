@@ -42,6 +42,8 @@ pub(super) enum Failure {
 pub(super) struct Found {
     pub files: Vec<String>,
     pub truncated: bool,
+    /// The number of files that were passed over, because they belong to a database that is open here.
+    pub held: usize,
 }
 
 impl<'c> Search<'c> {
@@ -94,7 +96,7 @@ impl<'c> Search<'c> {
         let shown = |(_, path): (Reverse<SystemTime>, PathBuf)| {
             path.canonicalize().unwrap_or(path).to_string_lossy().into_owned()
         };
-        Ok(Found { files: found.into_iter().map(shown).collect(), truncated })
+        Ok(Found { files: found.into_iter().map(shown).collect(), truncated, held: 0 })
     }
 }
 

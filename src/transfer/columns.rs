@@ -17,6 +17,7 @@ use super::training::TrainingRow;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{EventQuery, Store, StoredEvent};
+use crate::untrusted;
 
 /// The number of rows, and of bytes of text, after which a row group is written.
 const GROUP_ROWS: usize = 20_000;
@@ -89,7 +90,7 @@ impl Table {
         let schema = Arc::new(parse_message_type(schema).map_err(&fail)?);
         let columns = schema.get_fields().iter().map(|field| empty(field)).collect();
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let file = File::create(path).map_err(Error::io("creating", path))?;
+        let file = untrusted::create(path).map_err(Error::io("creating", path))?;
         let writer = SerializedFileWriter::new(file, schema, Arc::new(properties)).map_err(&fail)?;
         Ok(Self { path: path.to_owned(), writer, columns, rows: 0, bytes: 0 })
     }

@@ -1,6 +1,6 @@
 //! Writes many conversations into one file: training rows or events, as JSON lines or Parquet.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use super::training::{TrainingOptions, TrainingRow, training_rows};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::Store;
+use crate::untrusted;
 
 /// The content and the format of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +127,7 @@ fn write(
     };
     match dataset {
         Dataset::Chat(options) => {
-            let mut file = BufWriter::new(File::create(path).map_err(Error::io("creating", path))?);
+            let mut file = BufWriter::new(untrusted::create(path).map_err(Error::io("creating", path))?);
             each(&mut |id, report| {
                 chat(options, id, report, &mut |row| {
                     writeln!(file, "{}", row.to_json()).map_err(Error::io("writing", path))

@@ -14,6 +14,7 @@ use super::upgrade::UpgradeReport;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence};
 use crate::store::{Container, Origin, Store};
+use crate::untrusted;
 
 pub use each::{ExportOutcome, ExportProgress, Selection};
 
@@ -402,7 +403,7 @@ impl Target {
             fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
         }
         self.files += 1;
-        Ok(BufWriter::new(File::create(&place).map_err(Error::io("creating", place))?))
+        Ok(BufWriter::new(untrusted::create(&place).map_err(Error::io("creating", place))?))
     }
 
     /// Returns a place for a file that the caller writes.
@@ -419,7 +420,7 @@ impl Target {
         let place = self.place(path)?;
         self.files += 1;
         self.bytes += content.len() as u64;
-        match fs::write(&place, content) {
+        match untrusted::write(&place, content) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let mut file = self.create(path)?;
                 self.files -= 1;
@@ -451,7 +452,12 @@ pub(super) fn put(partial: &Path, target: &Path) -> Result<ExportStatus> {
 /// Returns the first path in `target` that differs from `wanted`. `None` if there is no difference.
 fn first_difference(wanted: &Path, target: &Path) -> Result<Option<PathBuf>> {
     if wanted.is_file() && target.is_file() {
-        let read = |path: &Path| fs::read(path).map_err(Error::io("comparing", path));
+        let read = |path: &Path| {
+            let mut bytes = Vec::new();
+            let read = untrusted::open_named(path)
+                .and_then(|mut file| std::io::Read::read_to_end(&mut file, &mut bytes));
+            read.map(|_| bytes).map_err(Error::io("comparing", path))
+        };
         return Ok((read(wanted)? != read(target)?).then(|| target.to_owned()));
     }
     if !wanted.is_dir() || !target.is_dir() {

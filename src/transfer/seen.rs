@@ -1,7 +1,6 @@
 //! Says in a few words what a file is that is in no known format. It names no values, because they may be secret.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::Path;
 
 use super::discover::SourceFormat;
@@ -44,11 +43,10 @@ pub(super) fn seen(path: &Path) -> String {
         Ok(_) => {}
         Err(error) => return format!("not readable: {error}"),
     }
-    let mut bytes = Vec::new();
-    let read = untrusted::open(path).and_then(|(file, _)| file.take(512).read_to_end(&mut bytes));
-    if let Err(error) = read {
-        return format!("not readable: {error}");
-    }
+    let bytes = match untrusted::beginning(path, 512) {
+        Ok(bytes) => bytes,
+        Err(error) => return format!("not readable: {error}"),
+    };
     if bytes.is_empty() {
         return "an empty file".to_owned();
     }

@@ -173,4 +173,5 @@ mod upgrade;
 mod verify;
 mod verify_command;
 mod view;
+mod ways_to_corrupt;
 mod write_log;

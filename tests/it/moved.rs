@@ -291,40 +291,20 @@ fn a_hard_link_and_work_through_another_handle_are_not_a_move() {
             0 => assert!(store.maintenance().vacuum().unwrap().bytes_after > 0),
             1 => assert!(store.maintenance().empty_log().unwrap()),
             2 => assert!(other.maintenance().vacuum().unwrap().bytes_after > 0),
-            _ => fs::hard_link(stage.file(""), stage.aside(&round.to_string())).unwrap(),
-        }
-    }
-    assert_eq!(event_ids(&store, &talk).len(), 40);
-}
-
-#[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "no safe wrapper forks a process with threads")]
-mod fork {
-    use super::*;
-
-    unsafe extern "C" {
-        fn fork() -> i32;
-        fn _exit(code: i32) -> !;
-        fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
-    }
-
-    /// Runs `child` in a fork of this process. Returns whether it returned `true`.
-    fn in_a_fork(child: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child only runs `child` and leaves without unwinding into the harness.
-        unsafe {
-            match fork() {
-                0 => {
-                    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
-                    _exit(i32::from(!matches!(result, Ok(true))));
-                }
-                process => {
-                    let mut status = -1;
-                    assert_eq!(waitpid(process, &mut status, 0), process);
-                    status == 0
-                }
+            _ => {
+                fs::hard_link(stage.file(""), stage.aside("")).unwrap();
+                store.append(&talk, Expected::Any, &[pause(&format!("linked-{round}"))]).unwrap();
+                remove(&stage.aside(""));
             }
         }
     }
+    assert_eq!(event_ids(&store, &talk).len(), 45);
+}
+
+#[cfg(target_os = "linux")]
+mod fork {
+    use super::*;
+    use crate::support::child::in_a_fork;
 
     #[test]
     fn a_forked_child_is_refused_and_may_drop_what_it_inherited() {

@@ -30,7 +30,7 @@ def hold(store: Store, name: str, seconds_max: float) -> Iterator[None]:
 
     Raises `TimeoutError` after `seconds_max`, and `UnusableError` on systems without such locks.
     """
-    path = store.path
+    path = store._real_path
     if path is None:
         lock = store._locks.setdefault(name, threading.Lock())
         if not lock.acquire(timeout=max(seconds_max, 0)):

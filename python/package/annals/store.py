@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import threading
+import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from annals import _annals
+from annals import _annals, connections
 from annals._annals import (
     Appended,
     Attachment,
@@ -23,6 +25,7 @@ from annals._annals import (
     Usage,
     Verification,
 )
+from annals.errors import InvalidError, UnusableError
 from annals.rows import Rows, Value
 
 Expected = int | Literal["any", "empty", "exists"]
@@ -72,10 +75,14 @@ class Store:
     count all events of the file from 1.
     """
 
-    __slots__ = ("_locks", "_native")
+    __slots__ = ("__weakref__", "_connections", "_identity", "_locks", "_native", "_real_path")
 
     def __init__(self, native: _annals.Store) -> None:
         self._native = native
+        # The path is resolved once: the working directory may change.
+        self._real_path = None if native.path is None else os.path.realpath(native.path)
+        self._identity = None if self._real_path is None else connections.opened(self._real_path)
+        self._connections: weakref.WeakSet[connections.Connection] = weakref.WeakSet()
         # The locks of `annals.locks`, for a store that is kept in memory.
         self._locks: dict[str, threading.Lock] = {}
 
@@ -90,9 +97,39 @@ class Store:
     ) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        identity = getattr(self, "_identity", None)
+        if identity is not None:
+            self._identity = None
+            connections.closed(identity)
+
     def close(self) -> None:
-        """Closes the file. Any later call raises `InvalidError`. Closing twice is allowed."""
+        """Closes the file, and the connections of `connect`. Any later call raises `InvalidError`. Closing twice is allowed."""
+        for connection in list(self._connections):
+            connection.close()
         self._native.close()
+        self._forget()
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection of Python's own `sqlite3` that only reads, for pandas, SQLAlchemy and notebooks.
+
+        It sees what was appended before each of its statements, through the documented views, and any thread may use it. While
+        it is in a transaction, the write-ahead log cannot begin anew. `sqlite3.connect` itself is refused while the store is
+        open: a second SQLite in the process could harm it.
+
+        Raises `UnusableError` on systems other than Linux, where the store's locks cannot be protected from it, and
+        `InvalidError` if the store is kept in memory or is closed.
+        """
+        if self.is_closed or self._real_path is None:
+            raise InvalidError("only an open store in a file has connections of sqlite3")
+        if not self._native.locks_are_own:
+            raise UnusableError("a second SQLite in this process would harm the store: use query(), or another process")
+        connection = connections.connect(self._real_path)
+        self._connections.add(connection)
+        return connection
 
     @property
     def is_closed(self) -> bool:

@@ -11,6 +11,7 @@ use crate::chain::{self, Digest};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::{ChainLink, Store};
+use crate::untrusted;
 
 const README: &str = include_str!("bundle.md");
 const CHECK: &str = include_str!("bundle.py");
@@ -132,7 +133,7 @@ fn create(path: &Path) -> Result<BufWriter<std::fs::File>> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    std::fs::write(path, bytes).map_err(Error::io("writing", path))
+    untrusted::write(path, bytes).map_err(Error::io("writing", path))
 }
 
 fn broken(conversation: &ConversationId, sequence: u64) -> Error {

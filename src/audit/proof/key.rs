@@ -9,6 +9,7 @@ use ed25519_dalek::pkcs8::{DecodePrivateKey as _, DecodePublicKey as _, EncodePu
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
 use crate::error::{Error, Result};
+use crate::untrusted;
 
 /// The most bytes of a file that are read: a key has about 120, and comments may stand before it.
 const BYTES_MAX: u64 = 64 << 10;
@@ -37,11 +38,7 @@ impl Key {
         let bytes = KeypairBytes { secret_key: secret, public_key: None };
         let pem = ed25519_dalek::pkcs8::EncodePrivateKey::to_pkcs8_pem(&bytes, LineEnding::LF)
             .map_err(|_| not_a_key(path, "it cannot be written as PEM"))?;
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = match options.open(path) {
+        let mut file = match untrusted::create_private(path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(Error::WouldOverwrite { path: path.to_owned() });
             }
@@ -78,7 +75,7 @@ impl Key {
 /// Reads the file of a key. It may be a pipe, as `<(command)` in a shell is one.
 fn read(path: &Path) -> Result<String> {
     let mut pem = String::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut pem));
+    let read = untrusted::open_named(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut pem));
     read.map_err(Error::io("reading", path))?;
     Ok(pem)
 }

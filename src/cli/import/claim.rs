@@ -8,6 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, SetupError};
+use crate::untrusted;
 
 /// The number of tries to lock the file. Another process may remove it between two calls.
 const ATTEMPTS: usize = 20;
@@ -33,8 +34,7 @@ impl Claim {
         name.push(format!("-watch-{}", hash.simple()));
         let path = PathBuf::from(name);
         for _ in 0..ATTEMPTS {
-            let file = File::options().create(true).append(true).read(true).open(&path);
-            let file = file.map_err(Error::io("opening", &path))?;
+            let file = untrusted::open_to_lock(&path).map_err(Error::io("opening", &path))?;
             match file.try_lock() {
                 Ok(()) if is_current(&file, &path) => {
                     // Only informative. The lock holds without it.

@@ -35,7 +35,7 @@ const REST: u32 = 20;
 const STEP: Duration = Duration::from_millis(50);
 
 /// A file of lines that is longer than this has a whole line, or is read as if it had one. 1 MiB.
-const FIRST_LINE_BYTES_MAX: u64 = 1 << 20;
+const FIRST_LINE_BYTES_MAX: usize = 1 << 20;
 
 /// Imports and follows `paths`, until a signal ends it.
 pub(super) fn run(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Output) -> Result<u8> {
@@ -340,16 +340,13 @@ fn is_of(found: &Found, path: &Path) -> bool {
 
 /// Returns whether a session file has a whole line. Its id may be in the first one.
 fn has_whole_line(found: &Found) -> bool {
-    use std::io::Read as _;
     if !matches!(found.shape, Shape::File | Shape::Log { key: None, .. }) {
         return true;
     }
-    let mut bytes = Vec::new();
-    let read = untrusted::open(&found.path)
-        .and_then(|(file, _)| file.take(FIRST_LINE_BYTES_MAX).read_to_end(&mut bytes));
-    let is_long = bytes.len() as u64 >= FIRST_LINE_BYTES_MAX;
     // What cannot be read is reported by the import.
-    read.is_err() || is_long || bytes.contains(&b'\n') || serde_json::from_slice::<Value>(&bytes).is_ok()
+    let Ok(bytes) = untrusted::beginning(&found.path, FIRST_LINE_BYTES_MAX) else { return true };
+    let is_long = bytes.len() >= FIRST_LINE_BYTES_MAX;
+    is_long || bytes.contains(&b'\n') || serde_json::from_slice::<Value>(&bytes).is_ok()
 }
 
 #[cfg(test)]

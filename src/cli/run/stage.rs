@@ -27,6 +27,7 @@ use crate::remote::Server;
 use crate::secret::{Source, StoredSecret};
 use crate::store::Options;
 use crate::tool::Spec;
+use crate::untrusted;
 
 /// The usage ids of the agent's and the condenser's model calls. These are the reference's names.
 const AGENT_USE: &str = "agent";
@@ -97,7 +98,8 @@ impl<'a> Stage<'a> {
             builder = builder.secret(name, source);
         }
         if let Some(file) = &command.hooks {
-            let text = std::fs::read_to_string(file)
+            let text = untrusted::open_named(file)
+                .and_then(std::io::read_to_string)
                 .map_err(|error| Trouble::refused(format!("{} cannot be read: {error}", file.display())))?;
             builder = builder.hooks(hook::Config::parse(&text).map_err(Trouble::refused)?);
         }

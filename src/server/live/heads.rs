@@ -100,7 +100,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     // Some file systems cannot sync a folder. Then there is nothing better to do.
     #[cfg(unix)]
     if let Some(folder) = path.parent() {
-        let _unsynced = File::open(folder).and_then(|folder| folder.sync_all());
+        let _unsynced = untrusted::sync_folder(folder);
     }
     if written.is_err() {
         // It may not exist. The caller gets the first error.

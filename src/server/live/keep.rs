@@ -1,6 +1,6 @@
 //! The server's own small JSON files. They are replaced as a whole, under a lock, and only their owner can read them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -48,8 +48,7 @@ pub(in crate::server) async fn change_under<T: Send + 'static>(
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(failed)?;
         // The reference uses the same lock.
-        let lock = File::options().create(true).append(true).open(folder.join(lock));
-        let lock = lock.map_err(failed)?;
+        let lock = untrusted::open_to_lock(&folder.join(lock)).map_err(failed)?;
         lock.lock().map_err(failed)?;
         let mut members = load(&path)?;
         let value = change(&mut members)?;
@@ -72,12 +71,7 @@ pub(in crate::server) fn load(path: &Path) -> Result<Map<String, Value>, Failure
 /// Replaces a file atomically.
 pub(in crate::server) fn write(path: &Path, text: &str) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.tmp", uuid::Uuid::new_v4().simple()));
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options
-        .open(&beside)
+    let written = untrusted::create_private(&beside)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {

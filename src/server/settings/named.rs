@@ -78,8 +78,7 @@ impl Named {
     /// Locks the folder. Waits while another process has the lock.
     pub fn hold(&self) -> Result<Locked, Failure> {
         fs::create_dir_all(&self.folder).map_err(keep::failed)?;
-        let lock = File::options().create(true).append(true).open(self.folder.join(self.lock));
-        let lock = lock.map_err(keep::failed)?;
+        let lock = untrusted::open_to_lock(&self.folder.join(self.lock)).map_err(keep::failed)?;
         lock.lock().map_err(keep::failed)?;
         Ok(Locked(lock))
     }

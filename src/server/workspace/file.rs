@@ -31,6 +31,7 @@ use crate::server::App;
 use crate::server::http::TRUNCATED;
 use crate::server::http::failure::{Failure, Problem, named, success};
 use crate::server::http::request::{Params, Steps, conversation_id};
+use crate::store::Store;
 use crate::transfer::{Exporter, Format};
 use crate::untrusted::{self, ENTRIES_MAX};
 
@@ -74,11 +75,11 @@ async fn trajectory(State(app): State<Arc<App>>, scope: Scope, steps: Steps) -> 
         let report = Exporter::new(store, Format::OpenHands).export(&id, private.path(), &mut |_| ())?;
         let place = private.path().join("zip");
         let failed = |source| Error::Io { doing: "packing a conversation", path: place.clone(), source };
-        let mut out = std::io::BufWriter::new(std::fs::File::create(&place).map_err(failed)?);
+        let mut out = std::io::BufWriter::new(untrusted::create(&place).map_err(failed)?);
         hide_secrets(&report.path).map_err(failed)?;
         zip::write(&report.path, &known, &mut out).map_err(failed)?;
         std::io::Write::flush(&mut out).map_err(failed)?;
-        std::fs::File::open(&place).map_err(failed)
+        untrusted::open_named(&place).map_err(failed)
     });
     let packed = packed.await.map_err(named);
     let headers = [
@@ -117,6 +118,7 @@ async fn upload(
     match &old {
         Some(old) if old.is_dir() => return Err(Failure::bad("Path is a directory")),
         Some(old) if !old.is_file() => return Err(Failure::bad("Path is not a file")),
+        Some(old) if untrusted::is_held(old) => return Err(in_use()),
         Some(_) | None => {}
     }
     let unreadable = |error: axum::extract::multipart::MultipartError| Failure::bad(error.body_text());
@@ -181,10 +183,13 @@ fn keep_owner(_: &fs::File, _: &std::fs::Metadata) {}
 async fn download(State(app): State<Arc<App>>, scope: Scope, params: Params) -> Result<Response, Failure> {
     let path = scope.path(&params).await?;
     app.touch();
-    let (file, found) = opened(&path).await.map_err(|error| match error.kind() {
-        io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput => Failure::bad("Path is not a file"),
-        _ => refused(&error),
-    })?;
+    let (file, found) = match opened(&path).await {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => copied(&app, &path).await?,
+        opened => opened.map_err(|error| match error.kind() {
+            io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput => Failure::bad("Path is not a file"),
+            _ => refused(&error),
+        })?,
+    };
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
@@ -192,6 +197,34 @@ async fn download(State(app): State<Arc<App>>, scope: Scope, params: Params) -> 
         (header::CONTENT_DISPOSITION, attachment(&name)),
     ];
     Ok((headers, Body::from_stream(ReaderStream::new(file))).into_response())
+}
+
+/// Why a file of an open database is neither sent nor replaced.
+fn in_use() -> Failure {
+    let what = "Path belongs to a database in use: download the database itself, which sends a copy of it";
+    Failure::Refused(StatusCode::CONFLICT, what.to_owned())
+}
+
+/// Opens a consistent copy of the server's database, which SQLite makes while it is in use. Its other files, and other
+/// databases, are refused.
+async fn copied(app: &Arc<App>, path: &Path) -> Result<(fs::File, std::fs::Metadata), Failure> {
+    let path = path.to_owned();
+    let copy = move |store: &Store| {
+        let is_same = std::fs::canonicalize(store.path()).ok() == std::fs::canonicalize(&path).ok();
+        if store.is_in_memory() || !is_same {
+            return Ok(None);
+        }
+        let within = |source| Error::Io { doing: "making a folder", path: std::env::temp_dir(), source };
+        let private = Private::new().map_err(within)?;
+        let place = private.path().join("annals.db");
+        store.backup().to_new_file(&place)?;
+        let failed = |source| Error::Io { doing: "reading a copy", path: place.clone(), source };
+        let file = untrusted::open_named(&place).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        Ok(Some((file, metadata)))
+    };
+    let (file, metadata) = app.ask(copy).await?.ok_or_else(in_use)?;
+    Ok((fs::File::from_std(file), metadata))
 }
 
 /// Opens a regular file, on a thread that may block.
@@ -298,9 +331,9 @@ async fn subfolders(scope: Scope, params: Params) -> Result<Response, Failure> {
 fn hide_secrets(folder: &Path) -> io::Result<()> {
     for name in ["base_state.json", "meta.json"] {
         let path = folder.join(name);
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let Ok(text) = untrusted::open_named(&path).and_then(std::io::read_to_string) else { continue };
         if let Ok(document) = Raw::parse(&text) {
-            std::fs::write(&path, document::agent(document, Form::Redacted))?;
+            untrusted::write(&path, document::agent(document, Form::Redacted).as_bytes())?;
         }
     }
     Ok(())

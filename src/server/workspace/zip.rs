@@ -13,6 +13,8 @@ use flate2::write::DeflateEncoder;
 use rawzip::time::UtcDateTime;
 use rawzip::{CompressionMethod, ErrorKind, ZipArchiveWriter};
 
+use crate::untrusted;
+
 /// The time of every file. The archive contains no real times, so that the same folder gives the same bytes.
 const TIME: Option<UtcDateTime> = UtcDateTime::from_components(1980, 1, 1, 0, 0, 0, 0);
 
@@ -25,7 +27,7 @@ pub(super) fn write(folder: &Path, prefix: &str, out: &mut impl Write) -> io::Re
     for path in files(folder)? {
         let inner = path.strip_prefix(folder).unwrap_or(&path);
         let steps: Vec<_> = inner.iter().map(|step| step.to_string_lossy()).collect();
-        add(&mut archive, &format!("{prefix}/{}", steps.join("/")), fs::File::open(&path)?)?;
+        add(&mut archive, &format!("{prefix}/{}", steps.join("/")), untrusted::open_named(&path)?)?;
     }
     archive.finish().map(drop).map_err(failed)
 }

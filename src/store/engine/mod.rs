@@ -1,11 +1,14 @@
 //! The engine (SQLite) itself: its errors, its transactions, its reading connections, the memory that a statement may
-//! use, the functions that statements of others may call, spans of the work with it, the URIs of files, how a commit
-//! is written, and the user for whom a thread writes.
+//! use, the functions that statements of others may call, spans of the work with it, the URIs of files, the files that
+//! it has open and their locks, how a commit is written, and the user for whom a thread writes.
 //!
 //! For all other rooms. It knows no table, and names no other room.
 
 pub(super) mod acting;
 mod error;
+#[cfg(unix)]
+pub(super) mod files;
+pub(super) mod forks;
 pub(super) mod functions;
 pub(super) mod heap;
 pub(super) mod joined;

@@ -11,6 +11,8 @@ use super::checkpoint;
 use super::place::{self, Place};
 use crate::error::{Error, Result};
 use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, set_up};
+#[cfg(unix)]
+use crate::store::engine::files;
 use crate::store::engine::{WhileDoing as _, heap, joined, transaction, translate};
 use crate::store::options::{Actor, Durability, Options};
 use crate::store::own::guard;
@@ -69,6 +71,7 @@ pub(in crate::store) fn open_or_upgrade(place: &Place, options: &Options) -> Res
     refuse_unsafe_engine()?;
     if let Place::File(path) = place {
         place::prepare(path, options.create)?;
+        place::refuse_second_name(path)?;
     }
     let began = Instant::now();
     loop {
@@ -166,6 +169,7 @@ pub(in crate::store) fn open_as_it_is(place: &Place) -> Result<(Connection, u32)
     refuse_unsafe_engine()?;
     if let Place::File(path) = place {
         place::prepare(path, false)?;
+        place::refuse_second_name(path)?;
     }
     let db = connect(place, &place.uri("?mode=ro"), READER_FLAGS)?;
     let found = recognise(&db, place, Schema::IsRead)?;
@@ -199,6 +203,11 @@ pub(in crate::store) fn reader_uri(place: &Place) -> Result<String> {
         uri = place.uri(UNCHANGING);
         found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place, Schema::IsRead));
     }
+    if let Place::File(path) = place
+        && !is_unchanging(&uri)
+    {
+        place::refuse_second_name(path)?;
+    }
     match found? {
         SCHEMA_VERSION => Ok(uri),
         0 => Err(Error::ForeignFile { path: place.path(), what: "an empty file".into() }),
@@ -209,7 +218,7 @@ pub(in crate::store) fn reader_uri(place: &Place) -> Result<String> {
 /// Returns the size of the write-ahead log beside the file. `None` without a log.
 fn log_bytes(place: &Place) -> Option<u64> {
     let Place::File(path) = place else { return None };
-    let mut log = path.clone().into_os_string();
+    let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     std::fs::metadata(log).ok().map(|log| log.len())
 }
@@ -325,6 +334,8 @@ pub(crate) fn engine_shares_its_cache() -> Result<bool> {
 
 fn refuse_unsafe_engine() -> Result<()> {
     heap::install();
+    #[cfg(unix)]
+    files::install(!heap::is_installed());
     if rusqlite::version_number() < ENGINE_MIN.0 {
         return Err(Error::UnsafeEngine { found: rusqlite::version(), needed: ENGINE_MIN.1 });
     }

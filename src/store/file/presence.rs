@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 use super::place::Place;
 use crate::error::{Error, Result};
+#[cfg(unix)]
+use crate::store::engine::files;
+use crate::store::engine::forks::Entered;
 
 /// The identity of a file, independent of its name: its device and its inode number.
 type Identity = (u64, u64);
@@ -45,7 +48,7 @@ const FRESH_TO_READ: Duration = Duration::from_millis(1);
 pub(in crate::store) struct Presence {
     /// `None` for a database in memory, and if the system has no file identities.
     watched: Option<Watched>,
-    process: u32,
+    entered: Entered,
     /// The file with its modification time and size, if it was opened as unchanging.
     unchanging: Option<(PathBuf, Option<Stamp>)>,
 }
@@ -56,7 +59,7 @@ type Stamp = (std::time::SystemTime, u64);
 struct Watched {
     /// The path as the caller gave it.
     path: PathBuf,
-    /// The absolute paths of the files, so that a change of the working directory does not matter.
+    /// The resolved paths of the files.
     paths: [PathBuf; 3],
     seen: Mutex<Seen>,
     /// The file that was found replaced or gone. Never cleared.
@@ -91,21 +94,21 @@ impl Lost {
 impl Presence {
     /// Records the files that are open now at `place`. If the store only reads, only the database file is recorded:
     /// while the store has nothing open, other processes may remove the log.
-    pub(in crate::store) fn new(place: &Place, writes: bool) -> Self {
+    pub(in crate::store) fn new(place: &Place, writes: bool, entered: Entered) -> Self {
         let watched = match place {
-            Place::File(path) if cfg!(unix) => Some(Watched::new(path, writes)),
+            Place::File(path) if cfg!(unix) => Some(Watched::new(place.path(), path, writes)),
             _ => None,
         };
-        Self { watched, process: std::process::id(), unchanging: None }
+        Self { watched, entered, unchanging: None }
     }
 
     /// Records a file that is opened as unchanging.
-    pub(in crate::store) fn of_unchanging(place: &Place) -> Self {
+    pub(in crate::store) fn of_unchanging(place: &Place, entered: Entered) -> Self {
         let with_stamp = |path: PathBuf| {
             let stamp = stamp(&path);
             (path, stamp)
         };
-        let file = Self::new(place, false);
+        let file = Self::new(place, false, entered);
         let path = file.watched.as_ref().map(|watched| watched.paths[0].clone());
         Self { unchanging: path.map(with_stamp), ..file }
     }
@@ -123,12 +126,12 @@ impl Presence {
 
     /// Fails in a process that did not open the store: the store's threads and locks belong to the other process.
     pub(in crate::store) fn check_process(&self) -> Result<()> {
-        if std::process::id() == self.process { Ok(()) } else { Err(Error::Forked) }
+        if self.is_forked() { Err(Error::Forked) } else { Ok(()) }
     }
 
     /// Returns whether this process did not open the store.
     pub(in crate::store) fn is_forked(&self) -> bool {
-        self.check_process().is_err()
+        self.entered.is_forked()
     }
 
     /// Checks only the database file.
@@ -178,6 +181,19 @@ impl Presence {
         self.watched.as_ref().map(|watched| watched.paths[LOG].as_path())
     }
 
+    /// Returns whether the locks on the database cannot be released by other code in this process.
+    pub(in crate::store) fn locks_are_own(&self) -> bool {
+        #[cfg(unix)]
+        let are_own = self.watched.as_ref().and_then(|watched| {
+            let file = std::fs::metadata(&watched.paths[0]).ok()?;
+            use std::os::unix::fs::MetadataExt as _;
+            Some(files::locks_are_own((file.dev(), file.ino())))
+        });
+        #[cfg(not(unix))]
+        let are_own = None;
+        are_own.unwrap_or(false)
+    }
+
     /// Returns the inode number of the shared memory. `None` if there is no such file.
     pub(super) fn shared_memory(&self) -> Option<u64> {
         identify(&self.watched.as_ref()?.paths[2]).ok().map(|(_, number)| number)
@@ -185,10 +201,9 @@ impl Presence {
 }
 
 impl Watched {
-    fn new(path: &Path, writes: bool) -> Self {
-        let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    fn new(path: PathBuf, real: &Path, writes: bool) -> Self {
         let paths = PARTS.map(|(ending, ..)| {
-            let mut name = full.clone().into_os_string();
+            let mut name = real.as_os_str().to_owned();
             name.push(ending);
             PathBuf::from(name)
         });
@@ -199,7 +214,7 @@ impl Watched {
         }
         let seen = Mutex::new(Seen { parts, at: None, folder: None });
         let (file_at, begun) = (AtomicU64::new(0), Instant::now());
-        Self { path: path.to_owned(), paths, seen, lost: OnceLock::new(), file_at, begun }
+        Self { path, paths, seen, lost: OnceLock::new(), file_at, begun }
     }
 
     fn file_was_just_checked(&self) -> bool {
@@ -300,7 +315,8 @@ mod tests {
     fn a_change_of_an_unchanging_file_is_noticed() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("annals.db");
-        let place = Place::File(file.clone());
+        let place = Place::file(&file);
+        let enter = || crate::store::engine::forks::enter().expect("not forked");
         let changes: [fn(&Path); 3] = [
             |file| std::fs::write(file, "longer than it was").expect("written"),
             |file| std::fs::write(file.with_file_name("annals.db-wal"), "a log").expect("written"),
@@ -313,11 +329,11 @@ mod tests {
         for change in changes {
             std::fs::write(&file, "a database").expect("written");
             let _ = std::fs::remove_file(folder.path().join("annals.db-wal"));
-            let presence = Presence::of_unchanging(&place);
+            let presence = Presence::of_unchanging(&place, enter());
             presence.check_unchanged().expect("unchanged");
             change(&file);
             assert!(matches!(presence.check_unchanged(), Err(Error::Moved { .. })));
-            Presence::new(&place, false).check_unchanged().expect("not opened as unchanging");
+            Presence::new(&place, false, enter()).check_unchanged().expect("not opened as unchanging");
         }
     }
 
@@ -361,7 +377,7 @@ mod tests {
                 let place = tempfile::tempdir().expect("a folder");
                 let file = place.path().join("inner/annals.db");
                 std::fs::create_dir(place.path().join("inner")).expect("made");
-                let watched = Watched::new(&file, true);
+                let watched = Watched::new(file.clone(), &file, true);
                 watched.paths.iter().for_each(|path| std::fs::write(path, "it").expect("written"));
                 watched.check(PARTS.len()).expect("all are there");
                 assert!(lock(&watched).folder.is_none(), "a folder that just changed is not trusted");

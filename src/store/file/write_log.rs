@@ -2,6 +2,7 @@
 
 use crate::ids::Timestamp;
 use crate::store::Maintenance;
+use crate::untrusted;
 
 /// The read locks that keep the log from restarting: bytes of the shared memory. A reader holds the first lock if the
 /// whole log was already moved into the file when it began. Until it ends, no more frames may be moved there.
@@ -118,14 +119,14 @@ impl Maintenance<'_> {
 fn readers(shared: u64) -> Vec<LogReader> {
     let mut found = std::collections::BTreeSet::new();
     for _ in 0..READS {
-        let Ok(locks) = std::fs::read_to_string("/proc/locks") else { break };
+        let Ok(locks) = untrusted::read_system("/proc/locks") else { break };
         found.extend(holders(&locks, shared));
         if locks.len() < PART_BYTES {
             break;
         }
     }
     let name = |process| {
-        let name = std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+        let name = untrusted::read_system(format!("/proc/{process}/comm")).ok()?;
         Some(name.trim().replace(char::is_control, "?"))
     };
     let reader = |process| LogReader { process, name: name(process), is_this: process == std::process::id() };

@@ -39,7 +39,7 @@ impl Maintenance<'_> {
     /// # Errors
     /// [`Error::CannotOpen`] if there is no file, [`Error::ForeignFile`], [`Error::NewerFile`].
     pub fn schema_of(path: impl AsRef<Path>) -> Result<u32> {
-        database::open_as_it_is(&Place::File(path.as_ref().to_owned())).map(|(_, schema)| schema)
+        database::open_as_it_is(&Place::file(path.as_ref())).map(|(_, schema)| schema)
     }
 
     /// Returns the names of the steps that opening a file of `schema` would take.
@@ -58,7 +58,7 @@ impl Maintenance<'_> {
     /// [`Error::Corrupt`] if the file or the copy is damaged, and any write error.
     pub fn upgrade(path: impl AsRef<Path>, backup: Option<&Path>) -> Result<Upgrade> {
         let path = path.as_ref();
-        let place = Place::File(path.to_owned());
+        let place = Place::file(path);
         let (db, from) = database::open_as_it_is(&place)?;
         if from == 0 {
             return Err(Error::ForeignFile { path: path.to_owned(), what: "an empty file".into() });
@@ -102,7 +102,7 @@ fn counts(db: &Connection) -> Result<(u64, u64)> {
 fn write(db: &Connection, partial: &Path, schema: u32, counts: (u64, u64)) -> Result<()> {
     let doing = "copying the file as it is";
     db.execute("VACUUM INTO ?1", [partial.to_str().unwrap_or_default()]).doing(doing)?;
-    let (copy, copied) = database::open_as_it_is(&Place::File(partial.to_owned()))?;
+    let (copy, copied) = database::open_as_it_is(&Place::file(partial))?;
     let wrong = engine::damage(&copy, "PRAGMA quick_check(1)", doing)?;
     if !wrong.is_empty() || copied != schema || self::counts(&copy)? != counts {
         let wrong = wrong.first().map_or("other content", String::as_str);

@@ -130,7 +130,7 @@ impl Maintenance<'_> {
     fn check_room(&self, bytes: u64) -> Result<()> {
         let Place::File(path) = self.store.writer()?.place() else { return Ok(()) };
         match place::free_bytes(path) {
-            Some(free) if free < bytes => Err(Error::NoRoom { path: path.clone(), needed: bytes, free }),
+            Some(free) if free < bytes => Err(Error::NoRoom { path: self.store.path(), needed: bytes, free }),
             _ => Ok(()),
         }
     }

@@ -3,7 +3,6 @@
 //! This module knows tables, columns and values, but not their meaning. It opens a file read-only and reads only
 //! plain tables (no views, no virtual tables). It runs nothing that the file's schema defines.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -74,9 +73,7 @@ const WITHOUT_LOCKS: &str = "mode=ro&vfs=unix-none";
 impl Access {
     /// Decides by the files beside `path`. Refuses other things than files there, because the engine would open them.
     fn of(path: &Path) -> Result<Self> {
-        let (file, metadata) = untrusted::open(path).map_err(Error::io("reading", path))?;
-        let mut header = Vec::new();
-        file.take(20).read_to_end(&mut header).map_err(Error::io("reading", path))?;
+        let header = untrusted::beginning(path, 20).map_err(Error::io("reading", path))?;
         let has = |ending: &str| {
             let path = beside(path, ending);
             untrusted::is_file(&path).map_err(Error::io("reading", path))
@@ -86,7 +83,7 @@ impl Access {
         let keeps_log = header.get(19) == Some(&2);
         Ok(match (log, index) {
             // The engine would delete the log of an empty file.
-            _ if metadata.len() == 0 => Self::Alone,
+            _ if header.is_empty() => Self::Alone,
             (true, false) => Self::WithLog,
             (true, true) => Self::WithLogAndIndex,
             (false, _) if journal && !keeps_log => Self::WithJournal,

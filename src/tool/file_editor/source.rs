@@ -139,6 +139,7 @@ pub(super) fn read(
             Refusal::invalid_file(path, &reason)
         }
         ErrorKind::InvalidInput => Refusal::invalid_file(path, "It is not a regular file."),
+        ErrorKind::ResourceBusy => Refusal::invalid_file(path, &format!("{error}.")),
         _ => failed(path, &error),
     })
 }

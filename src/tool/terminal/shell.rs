@@ -19,6 +19,7 @@ use super::clean::Cleaner;
 use super::marks::{Marks, Outcome, Piece};
 use super::output::Output;
 use crate::secret::environment;
+use crate::untrusted;
 
 /// The size of the terminal. It is wide, so that few programs wrap their lines.
 const ROWS: u16 = 200;
@@ -462,7 +463,7 @@ fn hang_up(leader: Pid) {
     let Ok(entries) = std::fs::read_dir("/proc") else { return };
     let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     for process in ids {
-        let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { continue };
+        let Ok(stat) = untrusted::read_system(format!("/proc/{process}/stat")) else { continue };
         // After the name, which may contain any character, come: state, parent, group, session.
         let session =
             stat.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().nth(3)?.parse().ok());

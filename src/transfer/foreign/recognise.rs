@@ -1,6 +1,5 @@
 //! Recognises logs of other programs by their content. `importer.rs` describes the order of precedence.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use super::importer::{self, Lines, Records};
@@ -10,7 +9,7 @@ use crate::store::SQLITE_MAGIC;
 use crate::untrusted;
 
 /// The number of bytes of a file that are read.
-const PEEK_BYTES: u64 = 1 << 20;
+const PEEK_BYTES: usize = 1 << 20;
 
 /// The number of lines that are examined.
 const PEEK_LINES: usize = 32;
@@ -28,11 +27,7 @@ pub(in crate::transfer) enum Looks {
 
 /// Returns the apparent format of the file at `path`. [`Looks::Other`] also if it cannot be read.
 pub(in crate::transfer) fn look(path: &Path) -> Looks {
-    let mut bytes = Vec::new();
-    let read = untrusted::open(path).and_then(|(file, _)| file.take(PEEK_BYTES).read_to_end(&mut bytes));
-    if read.is_err() {
-        return Looks::Other;
-    }
+    let Ok(bytes) = untrusted::beginning(path, PEEK_BYTES) else { return Looks::Other };
     if bytes.starts_with(SQLITE_MAGIC) {
         return Looks::Database;
     }

@@ -123,3 +123,40 @@ impl Iterator for Lines {
         }
     }
 }
+
+/// Runs `child` in a fork of this process. Returns whether it returned `true`.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "no safe wrapper forks a process with threads")]
+pub fn in_a_fork(child: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child only runs `child` and leaves without unwinding into the harness.
+    unsafe {
+        match libc::fork() {
+            0 => {
+                let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+                libc::_exit(i32::from(!matches!(result, Ok(true))));
+            }
+            process => {
+                let mut status = -1;
+                assert_eq!(libc::waitpid(process, &raw mut status, 0), process);
+                status == 0
+            }
+        }
+    }
+}
+
+/// Forks a child that waits until its input ends, and does nothing else. Returns its id.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "no safe wrapper forks a process with threads")]
+pub fn fork_that_waits_for_input() -> i32 {
+    // SAFETY: the child only reads, and leaves without unwinding into the harness.
+    unsafe {
+        match libc::fork() {
+            0 => {
+                let mut byte = 0_u8;
+                while libc::read(0, (&raw mut byte).cast(), 1) > 0 {}
+                libc::_exit(0);
+            }
+            process => process,
+        }
+    }
+}

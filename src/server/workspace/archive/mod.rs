@@ -24,6 +24,7 @@ use super::scope::Scope;
 use crate::server::App;
 use crate::server::http::failure::Failure;
 use crate::server::http::request::Params;
+use crate::untrusted;
 
 /// The maximum time for packing.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -122,9 +123,9 @@ async fn tar(folder: PathBuf, patterns: Vec<String>) -> Result<Body, Failure> {
     let packed = tokio::task::spawn_blocking(move || {
         let private = Private::new()?;
         let path = private.path().join("tar.gz");
-        let mut out = std::io::BufWriter::new(std::fs::File::create(&path)?);
+        let mut out = std::io::BufWriter::new(untrusted::create(&path)?);
         tarball::write(&folder, &name, &patterns, &until, &mut out)?;
-        std::fs::File::open(&path)
+        untrusted::open_named(&path)
     });
     match packed.await {
         Ok(Ok(file)) => Ok(Body::from_stream(ReaderStream::new(tokio::fs::File::from_std(file)))),

@@ -22,6 +22,7 @@ use serde_json::json;
 use tar::{Builder, EntryType, Header, HeaderMode};
 
 use super::rules::Rules;
+use crate::untrusted;
 
 /// The name of the list of the packed files, in the archive's folder.
 const MANIFEST: &str = "archive_manifest.json";
@@ -120,6 +121,11 @@ impl<W: Write> Packing<'_, W> {
             let kind = FileType::from_raw_mode(found.st_mode);
             let is_folder = kind == FileType::Directory;
             if !(is_folder || kind == FileType::RegularFile) || self.rules.leave_out(&below, is_folder) {
+                continue;
+            }
+            // The manifest names what is left out.
+            if !is_folder && untrusted::is_held_as(found.st_dev, found.st_ino) {
+                self.cannot_read(&below);
                 continue;
             }
             let more = if is_folder { OFlags::DIRECTORY } else { OFlags::NONBLOCK | OFlags::NOCTTY };

@@ -17,7 +17,8 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
 use crate::store::engine::transaction;
-use crate::store::file::place;
+use crate::store::file::place::{self, FilePath};
+use crate::untrusted;
 
 const LOCK: &str = ".lock";
 const FULL: &str = ".full.db";
@@ -76,7 +77,7 @@ impl BackupFile {
     /// Returns the digest of the file's content.
     pub(super) fn digest(&self) -> Result<Digest> {
         let mut hasher = Sha256::new();
-        let mut file = File::open(&self.path).map_err(Error::io("reading", &self.path))?;
+        let mut file = untrusted::open_named(&self.path).map_err(Error::io("reading", &self.path))?;
         let mut buffer = vec![0; 256 << 10];
         loop {
             let bytes = file.read(&mut buffer).map_err(Error::io("reading", &self.path))?;
@@ -136,11 +137,10 @@ pub(super) fn lock(folder: &Path, patience: Duration) -> Result<File> {
     if !folder.is_dir() {
         // The folder is private, like the folder of a database.
         let seed = folder.join(LOCK);
-        place::prepare(&seed, true)?;
+        place::prepare(&FilePath::of(&seed), true)?;
     }
     let path = folder.join(LOCK);
-    let options = File::options().create(true).append(true).open(&path);
-    let lock = options.map_err(Error::io("opening", &path))?;
+    let lock = untrusted::open_to_lock(&path).map_err(Error::io("opening", &path))?;
     let began = Instant::now();
     loop {
         match lock.try_lock() {

@@ -17,7 +17,7 @@ use crate::store::derived::migration::SCHEMA_VERSION;
 use crate::store::engine::WhileDoing as _;
 use crate::store::engine::transaction::Write;
 use crate::store::file::database;
-use crate::store::file::place::{self, Place};
+use crate::store::file::place::{self, FilePath, Place};
 use crate::store::file::signal::Notifications;
 use crate::store::options::Options;
 use crate::store::table::log;
@@ -101,7 +101,7 @@ impl Backup<'_> {
             return Ok(Some(full_step(to, taken_at, &report)));
         }
         let options = Options { create: false, ..Options::default() };
-        let db = database::open_writer(&Place::File(to.to_owned()), &options)?;
+        let db = database::open_writer(&Place::file(to), &options)?;
         // Content that was removed from the store is overwritten in the copy, too.
         db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA secure_delete = ON").doing(DOING)?;
         self.attach_target(&db)?;
@@ -154,7 +154,7 @@ impl Backup<'_> {
         }
         let taken_at = Timestamp::now();
         let partial = partial(&folder.join("full"))?;
-        place::prepare(&partial, true)?;
+        place::prepare(&FilePath::of(&partial), true)?;
         let report = self.copy_to(&partial).inspect_err(|_| discard(&partial))?;
         let last_wipe =
             self.store.snapshot(|db| part::last_wipe(db, "main")).inspect_err(|_| discard(&partial))?;
@@ -173,7 +173,7 @@ impl Backup<'_> {
     fn write_part(&self, folder: &Path, series: &[BackupFile], may_add: bool) -> Result<Written> {
         let [.., before] = series else { return Ok(Written::TooMuch) };
         let partial = partial(&folder.join("part"))?;
-        place::prepare(&partial, true)?;
+        place::prepare(&FilePath::of(&partial), true)?;
         let taken_at = Timestamp::now();
         let collected = self.collect_into(&partial, series, taken_at);
         let (to, held) = match collected {
@@ -334,7 +334,7 @@ impl Changes {
 
 /// Opens a file of a folder of backups for reading.
 pub(super) fn open_part(file: &BackupFile) -> Result<Connection> {
-    let place = Place::File(file.path.clone());
+    let place = Place::file(&file.path);
     Connection::open_with_flags(place.uri("?mode=ro&immutable=1"), database::READER_FLAGS)
         .doing("opening a part of a backup")
 }
@@ -391,7 +391,7 @@ fn note_series(db: &Connection, series: &[BackupFile]) -> Result<(Reach, usize)>
     let mut reach = Reach::default();
     let columns = mark::COLUMNS;
     for (place, file) in series.iter().enumerate().skip(first) {
-        let uri = Place::File(file.path.clone()).uri("?mode=ro&immutable=1");
+        let uri = Place::file(&file.path).uri("?mode=ro&immutable=1");
         db.execute("ATTACH ?1 AS old", [uri]).doing(DOING)?;
         if file.is_full {
             note_known(db, "old")?;

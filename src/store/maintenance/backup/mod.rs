@@ -23,8 +23,9 @@ use crate::ids::Position;
 use crate::store::Backup;
 use crate::store::derived::migration::SCHEMA_VERSION;
 use crate::store::engine::{WhileDoing as _, damage};
-use crate::store::file::place::{self, Place};
+use crate::store::file::place::{self, FilePath, Place};
 use crate::store::table::log;
+use crate::untrusted;
 
 pub use folder::BackupFile;
 pub use follow::{BackupFolder, BackupResult, Changes};
@@ -136,7 +137,7 @@ pub(super) fn write_beside(to: &Path, write: impl FnOnce(&Path) -> Result<()>) -
         return Err(Error::WouldOverwrite { path: to.to_owned() });
     }
     let partial = partial(to)?;
-    place::prepare(&partial, true)?;
+    place::prepare(&FilePath::of(&partial), true)?;
     let done = write(&partial).and_then(|()| {
         sync(&partial)?;
         give_name(&partial, to)?;
@@ -190,14 +191,30 @@ fn is_partial(name: &str) -> bool {
 
 /// Gives a file its final name, unless a file has that name by now: a plain rename would overwrite it.
 fn give_name(partial: &Path, to: &Path) -> Result<()> {
-    match std::fs::hard_link(partial, to) {
-        Ok(()) => std::fs::remove_file(partial).map_err(Error::io("naming the backup", to)),
-        Err(_) if to.exists() => Err(Error::WouldOverwrite { path: to.to_owned() }),
-        // Some file systems have no hard links.
-        Err(_) => std::fs::rename(partial, to).map_err(Error::io("naming the backup", to)),
-    }
+    let named = match rename_to_free(partial, to) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(Error::WouldOverwrite { path: to.to_owned() });
+        }
+        // Some file systems cannot refuse to overwrite.
+        Err(_) if !to.exists() => std::fs::rename(partial, to),
+        other => other,
+    };
+    named.map_err(Error::io("naming the backup", to))
+}
+
+/// Renames a file unless the new name is taken. The file has one name at every moment: with two it could not be opened.
+#[cfg(target_os = "linux")]
+fn rename_to_free(from: &Path, to: &Path) -> std::io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn rename_to_free(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::hard_link(from, to)?;
+    std::fs::remove_file(from)
 }
 
 fn sync(path: &Path) -> Result<()> {
-    std::fs::File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("syncing", path))
+    untrusted::open_named(path).and_then(|file| file.sync_all()).map_err(Error::io("syncing", path))
 }

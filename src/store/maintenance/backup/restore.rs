@@ -23,6 +23,7 @@ use crate::store::file::place::Place;
 use crate::store::maintenance::verify::{Verification, VerifyProgress};
 use crate::store::options::{Actor, Options};
 use crate::store::{Backup, Store};
+use crate::untrusted;
 
 const DOING: &str = "restoring";
 
@@ -133,7 +134,7 @@ impl Backup<'_> {
                 ids.extend(ids_in(&open_part(&file)?, table)?);
             }
         } else {
-            ids.extend(ids_in(&database::open_as_it_is(&Place::File(from.to_owned()))?.0, "conversation")?);
+            ids.extend(ids_in(&database::open_as_it_is(&Place::file(from))?.0, "conversation")?);
         }
         let exact = ConversationId::new(prefix).ok().filter(|id| ids.contains(id.as_str()));
         if let Some(id) = exact {
@@ -196,7 +197,7 @@ struct Built {
 }
 
 fn from_file(from: &Path, partial: &Path, point: &RestorePoint) -> Result<Built> {
-    let (source, schema) = database::open_as_it_is(&Place::File(from.to_owned()))?;
+    let (source, schema) = database::open_as_it_is(&Place::file(from))?;
     if schema == 0 {
         return Err(Error::NotItsBackup { path: from.to_owned(), what: "it is empty".into() });
     }
@@ -219,7 +220,9 @@ fn from_folder(folder: &Path, partial: &Path, point: &RestorePoint) -> Result<Bu
         what: format!("{} follows no full backup", target.name()),
     })?;
     let series = &files[first..=last];
-    std::fs::copy(&series[0].path, partial).map_err(Error::io("copying", &series[0].path))?;
+    let copy =
+        || std::io::copy(&mut untrusted::open_named(&series[0].path)?, &mut untrusted::create(partial)?);
+    copy().map_err(Error::io("copying", &series[0].path))?;
     let db = open(partial)?;
     if let [wrong, ..] = &*damage(&db, "PRAGMA quick_check(1)", DOING)? {
         return Err(Error::Corrupt { what: format!("{} is not sound: {wrong}", series[0].name()) });
@@ -412,7 +415,7 @@ fn apply_part(
         return Err(corrupt(format!("{} was changed after {} was written", before.name(), file.name())));
     }
     drop(part);
-    let uri = Place::File(file.path.clone()).uri("?mode=ro&immutable=1");
+    let uri = Place::file(&file.path).uri("?mode=ro&immutable=1");
     db.execute("ATTACH ?1 AS part", [uri]).doing(DOING)?;
     db.execute_batch("BEGIN").doing(DOING)?;
     let spared = apply(db, spare).map_err(|error| match error {

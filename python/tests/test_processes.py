@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import annals
+from annals.locks import hold
 
 WAYS = ["fork", "spawn", "forkserver"]
 
@@ -180,3 +181,16 @@ def test_two_writers_lose_nothing_beside_connections_and_plain_reads_in_one_of_t
     shutil.copy(path, copy)
     with annals.open(copy) as store:
         assert (store.count("beside"), store.count("other")) == (200, 200) and store.verify().is_sound
+
+
+def test_a_lock_of_a_store_has_one_name_whatever_its_path_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link.db").symlink_to("a.db")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with annals.open("a.db") as one, annals.open("link.db") as two:
+        monkeypatch.chdir("elsewhere")
+        with hold(one, "talk", 0), pytest.raises(TimeoutError), hold(two, "talk", 0):
+            pass
+        with hold(two, "talk", 0):
+            pass
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -324,8 +324,8 @@ impl Maintenance<'_> {
 
     /// Returns whether other code in this process may open and close the file by itself without harm to the store: another copy of
     /// SQLite, or a plain read. True on Linux, where the locks of a store are of open file descriptions. Elsewhere such code
-    /// releases the store's locks, and acknowledged events may be lost. False for a store in memory, or one that has read nothing
-    /// yet.
+    /// releases the store's locks, and acknowledged events may be lost. False for a store in memory, for one that has read nothing
+    /// yet, and where the program had the file open with this SQLite before its first store.
     #[must_use]
     pub fn locks_are_own(&self) -> bool {
         self.store.0.presence.locks_are_own()

@@ -98,7 +98,15 @@ fn change_table() -> RwLockWriteGuard<'static, Table> {
 /// Returns whether a connection in this process uses the file as a database, its write-ahead log or its shared memory. Such a
 /// file must not be opened by anything but the engine: its bytes are in motion, and closing it may release locks.
 fn is_held(file: Identity) -> bool {
-    table().files.as_ref().and_then(|files| files.get(&file)).is_some_and(|open| open.is_held)
+    // The engine may have closed it, while another copy of SQLite still has it open.
+    let is_in_use =
+        |open: &OpenFile| open.count > 0 || open.locks.is_some_and(|locks| locks.others_lock_here(file));
+    let table = table();
+    table
+        .files
+        .as_ref()
+        .and_then(|files| files.get(&file))
+        .is_some_and(|open| open.is_held && is_in_use(open))
 }
 
 /// Returns whether the engine's locks on a file cannot be released by other code in this process. False if it has no locks there.

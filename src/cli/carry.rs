@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::print::{Output, bytes, count, one_line, plural, row, table};
+use super::print::{Output, bytes, count, one_line, plural, row, table, tell};
 use super::stopped::Stopped;
 use super::{DONE, FAILED, Place, REFUSED, select};
 use crate::error::{Error, Result};
@@ -116,6 +116,8 @@ pub(super) fn merge(place: &Place<'_>, command: &Merge, output: &Output) -> Resu
     for source in &sources {
         let ids = all(source, &ConversationFilter::default())?;
         outcome.carry(source, target.store(), &ids, output)?;
+        let strays = source.strays()?.into_iter();
+        outcome.damage.extend(strays.map(|stray| format!("{}: {stray}", source.path().display())));
     }
     outcome.finish(target.store(), output)
 }
@@ -212,11 +214,13 @@ struct Outcome<'a> {
     started: Instant,
     /// The source file, the report, and whether the conversation was deleted from the source.
     reports: Vec<(PathBuf, CopyReport, bool)>,
+    /// What could not be listed in a source, in words.
+    damage: Vec<String>,
 }
 
 impl<'a> Outcome<'a> {
     fn new(target: &'a Path, how: &'a How) -> Self {
-        Self { target, how, moves: false, started: Instant::now(), reports: Vec::new() }
+        Self { target, how, moves: false, started: Instant::now(), reports: Vec::new(), damage: Vec::new() }
     }
 
     fn carry(
@@ -253,16 +257,25 @@ impl<'a> Outcome<'a> {
                 "target": self.target.to_string_lossy(),
                 "dry_run": self.how.dry_run,
                 "conversations": conversations,
+                "damage": self.damage,
             }))?;
         } else {
             self.print(output)?;
+            for what in &self.damage {
+                tell(format_args!("annals: {what}"));
+            }
         }
         let any = |status| self.reports.iter().any(|(_, report, _)| report.status == status);
-        Ok(match (any(CopyStatus::Damaged), any(CopyStatus::Conflict) || any(CopyStatus::Erased)) {
-            (true, _) => FAILED,
-            (false, true) => REFUSED,
-            (false, false) => DONE,
-        })
+        Ok(
+            match (
+                any(CopyStatus::Damaged) || !self.damage.is_empty(),
+                any(CopyStatus::Conflict) || any(CopyStatus::Erased),
+            ) {
+                (true, _) => FAILED,
+                (false, true) => REFUSED,
+                (false, false) => DONE,
+            },
+        )
     }
 
     fn print(&self, output: &Output) -> Result<()> {

@@ -11,9 +11,10 @@ use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::{Erasure, Store};
 
-/// Erase a conversation, every byte of it; only a receipt stays
+/// Erase a conversation, every byte of it; only an act of the administrative log stays
 ///
-/// The administrative log keeps its id, its number of events, its head hash, who erased it, when and why.
+/// The administrative log keeps its id, figures, who erased it, when and why. Receipts of earlier acts on it go, because
+/// their digests would confirm a guess.
 /// From then on, an import of it is refused. Backups and exports made before still contain it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

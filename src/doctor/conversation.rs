@@ -124,6 +124,11 @@ impl Doctor<'_> {
             chart.keep_from_repair();
         }
         let imported = self.examine_import(&mut chart);
+        let lacking = self.store.lacking(id).map(|gone| {
+            for what in gone.into_iter().filter(|_| self.looks_for(Trouble::Lost)) {
+                chart.add(Trouble::Lost, what, None);
+            }
+        });
         chart.cut();
         if row.foreign_format.is_some() {
             chart.leave_as_it_is();
@@ -131,6 +136,7 @@ impl Doctor<'_> {
         seen.findings.append(&mut chart.findings);
         seen.bear(Some(id), "what is stored beside its events", examined)?;
         seen.bear(Some(id), "its import", imported)?;
+        seen.bear(Some(id), "its chain of changes", lacking)?;
         Ok(())
     }
 

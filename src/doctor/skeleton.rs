@@ -106,9 +106,12 @@ impl Skeleton {
     fn part(&mut self, bone: &EventRow<'_>) -> Part {
         let given_id = EventId::new(bone.id).ok();
         let given = Given { id: given_id.as_ref(), timestamp: None };
-        let Some(payload) = bone.payload else {
-            note(&mut self.unreadable, bone, "it is not text".into());
-            return Part::Other;
+        let payload = match bone.payload {
+            Ok(payload) => payload,
+            Err(why) => {
+                note(&mut self.unreadable, bone, why.to_owned());
+                return part_of_columns(bone);
+            }
         };
         match upcast::read(payload, &given).map(|raised| raised.event) {
             Ok(event) => {

@@ -13,6 +13,8 @@ pub enum Trouble {
     StrangeTrigger,
     /// The sequences have gaps: events are missing.
     Gap,
+    /// The log names something that is not in the file.
+    Lost,
     /// The catalogue does not match the log.
     Catalogue,
     /// An import, or a copy from another file, was started and not completed.
@@ -52,6 +54,7 @@ impl Trouble {
         Self::Guards,
         Self::StrangeTrigger,
         Self::Gap,
+        Self::Lost,
         Self::Catalogue,
         Self::UnfinishedImport,
         Self::UnknownHead,
@@ -77,6 +80,7 @@ impl Trouble {
             Self::Guards => "guards",
             Self::StrangeTrigger => "strange-trigger",
             Self::Gap => "gap",
+            Self::Lost => "lost",
             Self::Catalogue => "catalogue",
             Self::UnfinishedImport => "unfinished-import",
             Self::UnknownHead => "unknown-head",
@@ -107,6 +111,7 @@ impl Trouble {
             }
             Self::StrangeTrigger => "it runs with every change of its table and may change what is written",
             Self::Gap => "another program removed events from the file",
+            Self::Lost => "another program removed it from the file: exports, copies and backups lack it",
             Self::Catalogue => {
                 "another program changed the conversation's row, or added or removed events at the end: no event can be appended until both agree"
             }
@@ -158,6 +163,9 @@ impl Trouble {
             }
             Self::Gap => {
                 "restore the conversation from a backup (`annals copy`); `annals verify` says what else was changed"
+            }
+            Self::Lost => {
+                "bring the conversation back from a backup: `annals restore`, or `annals copy` after `annals delete` here"
             }
             Self::Guards => {
                 "check with `annals verify --against` a head that was kept elsewhere that the log is unchanged; then create the guards again (--repair, which leaves a receipt)"
@@ -211,6 +219,7 @@ impl Trouble {
             | Self::Guards
             | Self::StrangeTrigger
             | Self::Gap
+            | Self::Lost
             | Self::Catalogue
             | Self::UnfinishedImport
             | Self::UnknownHead

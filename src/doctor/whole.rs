@@ -33,6 +33,12 @@ impl Doctor<'_> {
                 seen.findings.push(Finding::new(Trouble::StrangeTrigger, None, what, None));
             }
         }
+        if self.looks_for(Trouble::Lost) {
+            let strays = self.store.strays();
+            for what in seen.bear(None, "the list of events", strays)?.unwrap_or_default() {
+                seen.findings.push(Finding::new(Trouble::Lost, None, what, None));
+            }
+        }
         let unfinished = self.store.maintenance().unfinished();
         for unfinished in seen.bear(None, "the list of unfinished imports", unfinished)?.unwrap_or_default() {
             let is_busy = self.may_run(unfinished.began_at);

@@ -1,12 +1,14 @@
 //! Only Annals can change the log, whatever statement another program runs and whatever its settings are.
 
 use annals::Expected;
+use annals::redact::Finder;
 use annals::state::FieldChange;
-use annals::store::BaseStateChange;
+use annals::store::{BaseStateChange, Mending, ObjectKind, Redaction, derived_objects};
+use annals::transfer::Importer;
 use rusqlite::Connection;
 
 use crate::support::events::{answered, user_message};
-use crate::support::{Scratch, all_events, assert_sound, conversation, rows};
+use crate::support::{Scratch, all_events, assert_sound, conversation, folder, number, rows};
 
 const COLUMNS: &str = "position, conversation, sequence, id, kind, source, timestamp, parent_id, tool_call_id, \
      action_id, llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload";
@@ -47,7 +49,7 @@ fn attacks() -> Vec<String> {
 }
 
 fn connect(scratch: &Scratch, recursive_triggers: bool) -> Connection {
-    let db = scratch.foreign();
+    let db = scratch.stranger();
     db.pragma_update(None, "recursive_triggers", recursive_triggers).unwrap();
     db.pragma_update(None, "foreign_keys", false).unwrap();
     db
@@ -100,6 +102,96 @@ fn another_program_cannot_rewrite_the_history_of_a_base_state() {
         assert!(error.contains("annals: the history of changes is append-only"), "{attack}: {error}");
     }
     assert_eq!(rows(&db, read), before);
+}
+
+/// Tables of the engine, which no trigger can guard.
+const OF_THE_ENGINE: [&str; 3] = ["sqlite_sequence", "sqlite_stat1", "sqlite_stat4"];
+
+/// The list in `docs/format.md` that begins with `beginning`: its names, sorted.
+fn documented(beginning: &str) -> Vec<String> {
+    let document = include_str!("../../docs/format.md");
+    let list = document.split(beginning).nth(1).and_then(|rest| rest.split(".\n").next()).unwrap();
+    let mut names: Vec<String> = list.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_table_is_guarded_unless_it_is_derived_and_the_documentation_says_which_are() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let talk = conversation("talk");
+    // The guards of the log's own tables act on rows. All others refuse a statement before it runs.
+    store.append(&talk, Expected::Any, &[user_message("a", "one"), answered("b", "two")]).unwrap();
+    let fields = vec![FieldChange::set("max_iterations", "7").unwrap()];
+    store.save_base_state(&talk, BaseStateChange::new(fields)).unwrap();
+    store.maintenance().note_repair(Some(&talk), &Mending::new("a-test", "found", "done")).unwrap();
+    let finder = Finder::expression("two").unwrap();
+    let redaction = Redaction::Matches { finder: &finder, values: &[], own: false };
+    store.retention().redact(&talk, redaction, "a test").unwrap();
+    store.search("one", &Default::default(), 1, &mut |_| ()).unwrap();
+
+    let derived = derived_objects().unwrap();
+    let is_derived =
+        |name: &str| derived.iter().any(|object| object.kind == ObjectKind::Table && object.name == name);
+    let all = rows(&scratch.foreign(), "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
+    let all: Vec<String> = all
+        .into_iter()
+        .map(|mut row| match row.remove(0) {
+            rusqlite::types::Value::Text(name) => name,
+            other => panic!("{other:?}"),
+        })
+        .filter(|name| !OF_THE_ENGINE.contains(&name.as_str()))
+        .collect();
+    let (free, guarded): (Vec<String>, Vec<String>) = all.into_iter().partition(|name| is_derived(name));
+    assert!(guarded.len() > 20 && free.len() > 10);
+    let mut let_through = Vec::new();
+    for (recursive_triggers, table) in guarded.iter().flat_map(|table| [(false, table), (true, table)]) {
+        let db = connect(&scratch, recursive_triggers);
+        let column = rows(&db, &format!("SELECT name FROM pragma_table_info('{table}') LIMIT 1"));
+        let rusqlite::types::Value::Text(column) = &column[0][0] else { panic!("{table}") };
+        for attack in [
+            format!("INSERT INTO {table} SELECT * FROM {table}"),
+            format!("INSERT OR REPLACE INTO {table} SELECT * FROM {table}"),
+            format!("INSERT OR IGNORE INTO {table} SELECT * FROM {table}"),
+            format!("UPDATE {table} SET {column} = {column}"),
+            format!("UPDATE OR REPLACE {table} SET {column} = 1"),
+            format!("DELETE FROM {table}"),
+        ] {
+            let refused = db.execute_batch(&attack).map_err(|error| error.to_string());
+            if !refused.as_ref().is_err_and(|error| {
+                error.contains("only_annals_appends_to_the_log") || error.contains("append-only")
+            }) {
+                let_through.push(format!("{attack}: {refused:?}"));
+            }
+        }
+    }
+    assert!(let_through.is_empty(), "a table without the guards of a migration: {let_through:#?}");
+    assert_sound(&store);
+    assert_eq!(documented("These tables are guarded:"), guarded);
+    assert_eq!(documented("These are derived, and are not guarded:"), free);
+}
+
+#[test]
+fn annals_itself_writes_every_guarded_table_beside_a_trigger_of_another_program() {
+    let scratch = Scratch::new();
+    drop(scratch.open_without_projector());
+    let theirs =
+        "CREATE TABLE theirs (x); CREATE TRIGGER theirs_counts AFTER INSERT ON theirs BEGIN SELECT 1; END";
+    scratch.stranger().execute_batch(theirs).unwrap();
+    // All triggers of the file act on this writer now.
+    let store = scratch.open_without_projector();
+    let golden = folder::golden("conversations/coding-task");
+    let id = Importer::new(&store, Default::default()).import(&golden, &mut |_| ()).unwrap()[0]
+        .id
+        .clone()
+        .unwrap();
+    store.append(&id, Expected::Any, &[user_message("more", "goes on")]).unwrap();
+    store.retention().archive(std::slice::from_ref(&id), None, &mut |_| ()).unwrap();
+    store.retention().unarchive(&id, None).unwrap();
+    store.set_title(&id, Some("a title")).unwrap();
+    store.retention().erase(&id, "a test").unwrap();
+    assert_eq!(number(&scratch.foreign(), "SELECT count(*) FROM conversation"), 0);
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use annals::doctor::{Doctor, DoctorOptions, Trouble};
 use annals::redact::Finder;
 use annals::replay::{Memory, Moment, Point};
 use annals::store::{ArchiveReport, ConversationFilter, Order, Redaction, SqlLimits, SqlQuery, VIEWS};
-use annals::transfer::{Exporter, Format, ImportStatus, Importer};
+use annals::transfer::{Copier, CopyStatus, Exporter, Format, ImportStatus, Importer};
 use annals::{ConversationId, Error, Expected, Sequence, Store};
 use rusqlite::types::Value;
 
@@ -346,7 +347,10 @@ fn damage_to_an_archive_is_found_and_reported() {
              position = 1) WHERE position = 2",
             "its hash does not follow",
         ),
-        ("DELETE FROM archived_payload WHERE position = 2", "its hash does not follow"),
+        (
+            "DELETE FROM archived_payload WHERE position = 2",
+            "its row in the table archived_payload is missing",
+        ),
         ("UPDATE archive_dictionary SET content = zeroblob(5000)", "cannot be"),
     ];
     for (damage, expected) in damages {
@@ -364,6 +368,115 @@ fn damage_to_an_archive_is_found_and_reported() {
             let error = store.query(&query).unwrap_err();
             assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
         }
+    }
+}
+
+/// Ways in which another program takes the text of an action away, if no guard stops it.
+const LOSSES: [&str; 3] = [
+    "DELETE FROM archived_payload WHERE position = 3",
+    "DELETE FROM archived_conversation",
+    "DELETE FROM archived_payload; DELETE FROM archived_conversation; DELETE FROM archive_dictionary",
+];
+
+#[test]
+fn a_stub_is_never_an_answer() {
+    for loss in LOSSES {
+        let scratch = Scratch::new();
+        let store = scratch.open_without_projector();
+        let coding = folder::golden("conversations/coding-task");
+        let id = Importer::new(&store, Default::default()).import(&coding, &mut |_| ()).unwrap()[0]
+            .id
+            .clone()
+            .unwrap();
+        let row = store.conversation(&id).unwrap();
+        let action = all_events(&store, &id).remove(2).id;
+        archive(&store, std::slice::from_ref(&id));
+        scratch.foreign().execute_batch(&format!("PRAGMA foreign_keys = OFF; {loss}")).unwrap();
+
+        let query = |sql: &str| store.query(&SqlQuery::new(sql)).map(|answer| format!("{:?}", answer.rows));
+        let finder = Finder::secrets();
+        let redaction = Redaction::Matches { finder: &finder, values: &[], own: false };
+        let mut feed = store.follow_conversation(&id, None);
+        let file = scratch.path("other.db");
+        let other = Store::open_with(&file, &Default::default()).unwrap();
+        let copied =
+            Copier::new(&store, &other, Default::default()).copy(std::slice::from_ref(&id), &mut |_| ());
+        let copied = copied.unwrap().remove(0);
+        assert_eq!(copied.status, CopyStatus::Damaged, "{loss}");
+        let answers: Vec<(&str, Result<String, Error>)> = vec![
+            ("events", store.events(&id, &Default::default(), 100).map(|page| format!("{page:?}"))),
+            ("event", store.event(&id, &action).map(|event| format!("{event:?}"))),
+            ("transcript", store.transcript(&id, Sequence(0), 100).map(|lines| format!("{lines:?}"))),
+            ("calls", store.tool_calls(&id, Sequence(0), 100).map(|calls| format!("{calls:?}"))),
+            ("feed", feed.next_page(100, std::time::Duration::ZERO).map(|page| format!("{page:?}"))),
+            ("query events", query("SELECT payload FROM events")),
+            ("query transcript", query("SELECT text FROM transcript")),
+            (
+                "messages",
+                Moment::new(&store, &id, Point::End)
+                    .and_then(|then| Ok(format!("{:?}", then.messages(Memory::Reloaded)?))),
+            ),
+            ("unarchive", store.retention().unarchive(&id, None).map(|events| events.to_string())),
+            (
+                "archive",
+                store
+                    .retention()
+                    .archive(std::slice::from_ref(&id), None, &mut |_| ())
+                    .map(|report| format!("{report:?}")),
+            ),
+            (
+                "redact",
+                store.retention().redact(&id, redaction, "a test").map(|report| format!("{report:?}")),
+            ),
+            (
+                "backup",
+                store.backup().to_new_file(scratch.path("backup.db")).map(|report| format!("{report:?}")),
+            ),
+            (
+                "export",
+                Exporter::new(&store, Format::OpenHands)
+                    .export(&id, &scratch.path("out"), &mut |_| ())
+                    .map(|report| format!("{report:?}")),
+            ),
+            (
+                "json lines",
+                Exporter::new(&store, Format::Jsonl)
+                    .export(&id, &scratch.path("out"), &mut |_| ())
+                    .map(|report| format!("{report:?}")),
+            ),
+        ];
+        for (question, answer) in answers {
+            match answer {
+                // Its last event is archived as far as the archive knows, so nothing was left to do.
+                Ok(said) if question == "archive" && said.contains("conversations: 0, events: 0") => {}
+                Err(error @ Error::Corrupt { .. }) => {
+                    let said = error.to_string();
+                    assert!(said.contains("archived"), "{loss}: {question}: {said}");
+                }
+                other => panic!("{loss}: {question}: {other:?}"),
+            }
+        }
+        assert!(!store.audit().verify(None, &mut |_| ()).unwrap().findings.is_empty());
+        // What is left of the conversation is not changed by what is lost, also not by a repair.
+        let doctor = Doctor::new(&store, DoctorOptions::default());
+        let seen = doctor.examine(None, &mut |_| ()).unwrap();
+        let lost = seen.findings.iter().find(|finding| finding.trouble == Trouble::Unreadable);
+        assert!(
+            lost.is_some_and(|finding| finding.what.contains("cannot be read")),
+            "{loss}: {:?}",
+            seen.findings
+        );
+        for finding in seen.findings.iter().filter(|finding| finding.remedy.is_some()) {
+            let _ = doctor.repair(finding);
+        }
+        let _ = store.maintenance().rebuild(&[], &mut |_| ());
+        let after = store.conversation(&id).unwrap();
+        assert_eq!(
+            (after.title, after.updated_at, after.payload_bytes),
+            (row.title, row.updated_at, row.payload_bytes)
+        );
+        // Privacy does not wait for what is lost.
+        store.retention().erase(&id, "a test").unwrap();
     }
 }
 

@@ -20,7 +20,7 @@ use rusqlite::types::Value;
 use serde_json::json;
 
 use crate::support::events::{command, event, pause, printed, tool_call, updated, user_message};
-use crate::support::{Scratch, conversation, is_exhaustive, number, rows, sample};
+use crate::support::{Scratch, conversation, is_exhaustive, number, owner, rows, sample};
 
 /// Options without background work and without waits for the disk.
 fn quick() -> Options {
@@ -579,7 +579,7 @@ fn every_derived_column_of_the_catalogue_is_restored() {
         rows(&Connection::open(path).unwrap(), &sql)
     };
     let harm = |path: &Path, sql: &str| {
-        let db = Connection::open(path).unwrap();
+        let db = owner(path);
         db.execute_batch("PRAGMA ignore_check_constraints = ON").unwrap();
         db.execute(sql, [])
     };
@@ -668,10 +668,7 @@ fn a_damaged_value_of_the_catalogue_ends_no_list_and_no_export() {
         let path = scratch.path(&format!("{}.db", column.name));
         std::fs::copy(scratch.database(), &path).unwrap();
         let sql = format!("UPDATE conversation SET {} = {value} WHERE id = 'other'", column.name);
-        Connection::open(&path)
-            .unwrap()
-            .execute_batch(&format!("PRAGMA ignore_check_constraints = ON; {sql}"))
-            .unwrap();
+        owner(&path).execute_batch(&format!("PRAGMA ignore_check_constraints = ON; {sql}")).unwrap();
         let store = Store::open_with(&path, &quick()).unwrap();
         for filter in [
             ConversationFilter::default(),

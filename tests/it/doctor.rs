@@ -572,7 +572,7 @@ fn receipts_stay_after_a_deletion_and_cannot_be_changed() {
     let receipts = repair_all(&store);
     store.retention().delete(&talk).unwrap();
     assert_eq!(store.maintenance().repairs(None).unwrap(), receipts);
-    let db = scratch.foreign();
+    let db = scratch.stranger();
     for attack in ["UPDATE repair SET done = ''", "DELETE FROM repair"] {
         let error = db.execute_batch(attack).expect_err(attack).to_string();
         assert!(error.contains("annals: receipts are append-only"), "{attack}: {error}");

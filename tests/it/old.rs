@@ -19,7 +19,7 @@ use crate::support::events::{
 };
 use crate::support::folder;
 use crate::support::projected::{assert_same_rows, dump};
-use crate::support::{Scratch, all_events, assert_sound, conversation, without_projector};
+use crate::support::{Scratch, all_events, assert_sound, conversation, owner, without_projector};
 
 const IMPORTED: [&str; 3] =
     ["conversations/confirm-reject", "conversations/hello-two-turns", "corrupt/duplicate-id"];
@@ -228,8 +228,7 @@ fn an_upgraded_file_is_covered_since_its_upgrade_and_says_so() {
         drop(store);
         assert!(program.succeed(&["verify"]).contains("are covered since "), "{path:?}");
         // From then on, a forged title or base state does not fit its chain.
-        let db = rusqlite::Connection::open(&file).unwrap();
-        db.execute_batch("DROP TRIGGER base_state_change_update_guard").unwrap();
+        let db = owner(&file);
         for forgery in [
             "UPDATE conversation SET title = 'Another title' WHERE id = 'talk'",
             "UPDATE base_state_change SET value = '1000' WHERE field = 'number' AND version = 5 \

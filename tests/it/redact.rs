@@ -1,9 +1,10 @@
 //! Redaction and erasure: no byte of the removed text is left in the file, the rest is unchanged, the chain stays
 //! valid, and no import brings the text back silently.
 
+use annals::chain::Digest;
 use annals::event::{Unfamiliar, decode};
 use annals::redact::{Finder, REDACTED};
-use annals::store::{Finding, Redaction, RedactionReport};
+use annals::store::{Act, ActNumber, Finding, Mending, Redaction, RedactionReport};
 use annals::transfer::{Exporter, Format, ImportOptions, ImportStatus};
 use annals::{ConversationId, Error, EventId, Expected, Store};
 
@@ -326,11 +327,11 @@ fn the_administrative_log_is_append_only_and_chained() {
     assert_eq!(acts[0].reason.as_deref(), Some("a test"));
     assert_eq!(acts[0].actor.user.as_deref(), Some("u 1"), "a line break would break the chain's format");
     assert_eq!(store.audit().receipts(annals::store::ActNumber(1)).unwrap().len() as u64, acts[0].receipts);
-    let db = scratch.foreign();
+    let db = scratch.stranger();
     for attack in [
         "DELETE FROM admin_act",
         "UPDATE admin_act SET reason = 'none'",
-        "INSERT INTO admin_act SELECT 9, at, act, conversation, reason, os_user, host, program, detail, hash FROM admin_act",
+        "INSERT INTO admin_act SELECT 9, at, act, conversation, reason, os_user, host, program, detail, hash, salt, receipts_digest FROM admin_act",
         "DELETE FROM admin_receipt",
         "UPDATE admin_receipt SET name = 'other'",
         "INSERT OR REPLACE INTO admin_receipt SELECT * FROM admin_receipt",
@@ -355,11 +356,11 @@ fn the_administrative_log_is_append_only_and_chained() {
 }
 
 #[test]
-fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
+fn an_erased_conversation_leaves_an_act_and_no_byte() {
     let scratch = Scratch::new();
     let store = scratch.open_without_projector();
     let id = plant(&scratch, &store);
-    let head = store.conversation(&id).unwrap().chain_head;
+    let bytes = store.conversation(&id).unwrap().payload_bytes;
     let erasure = store.retention().erase(&id, "asked for").unwrap();
     assert!(erasure.log_emptied);
     assert_eq!((erasure.events, erasure.attachments), (4, 3));
@@ -370,9 +371,11 @@ fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
     assert_sound(&store);
     let act = store.audit().admin_log(annals::store::ActNumber::START, 1).unwrap().remove(0);
     assert_eq!((act.act.as_str(), act.reason.as_deref()), ("erase", Some("asked for")));
-    let receipt = store.audit().receipts(erasure.act).unwrap().remove(0);
-    assert_eq!((receipt.part.as_str(), receipt.name.as_str()), ("conversation", "planted"));
-    assert_eq!(receipt.digest, Some(head));
+    assert_eq!((act.conversation.as_deref(), act.receipts), (Some("planted"), 0));
+    assert_eq!(
+        act.detail,
+        r#"{"attachments":3,"events":4,"payload_bytes":2012}"#.replace("2012", &bytes.to_string())
+    );
     // An import does not bring it back unless the operator accepts erased conversations.
     let report = planted::import(&scratch, &store, &planted::tree());
     assert_eq!(report.status, ImportStatus::Conflict);
@@ -385,6 +388,83 @@ fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
         store.audit().admin_log(annals::store::ActNumber::START, 10).unwrap().last().unwrap().act,
         "accept"
     );
+}
+
+/// The place of every digest of `texts`, and of the texts themselves, in the bytes of the file.
+fn traces(scratch: &Scratch, texts: &[&[u8]]) -> usize {
+    let digests = texts.iter().map(|text| Digest::of(text));
+    let bytes = digests.flat_map(|digest| [digest.0.to_vec(), digest.to_hex().into_bytes()]);
+    let all = bytes.chain(texts.iter().map(|text| text.to_vec()));
+    all.map(|bytes| count_bytes(&scratch.database(), &bytes)).sum()
+}
+
+#[test]
+fn nothing_that_confirms_a_guess_is_left_of_an_erased_conversation() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let mut tree = planted::tree();
+    tree.insert("John-Doe-divorce-papers.txt".into(), format!("signed {CANARY}").into_bytes());
+    let id = planted::import(&scratch, &store, &tree).id.unwrap();
+    store.set_title(&id, Some(&format!("about {CANARY}"))).unwrap();
+    store
+        .maintenance()
+        .note_repair(Some(&id), &Mending::new("a-test", "the title was 4711-4711", "done"))
+        .unwrap();
+    let payloads: Vec<String> = all_events(&store, &id).into_iter().map(|event| event.payload).collect();
+    let head = store.conversation(&id).unwrap().chain_head;
+    let kept = conversation("kept");
+    store.append(&kept, Expected::Any, &[user_message("k", CANARY)]).unwrap();
+    redact(&store, &id);
+    redact(&store, &kept);
+    let title = format!("about {CANARY}");
+    let guesses: Vec<&[u8]> = payloads.iter().map(String::as_bytes).chain([title.as_bytes()]).collect();
+    let names: [&[u8]; 2] = [b"John-Doe-divorce", b"4711-4711"];
+    let count = |bytes: &[u8]| count_bytes(&scratch.database(), bytes);
+    assert!(
+        traces(&scratch, &guesses) > 0 && names.iter().all(|name| count(name) > 0),
+        "nothing to look for"
+    );
+    let acts = || store.audit().admin_log(ActNumber::START, 10).unwrap();
+    let hashes = |acts: Vec<Act>| acts.into_iter().map(|act| act.hash).collect::<Vec<_>>();
+    let before = hashes(acts());
+
+    store.retention().erase(&id, "asked for").unwrap();
+    store.maintenance().vacuum().unwrap();
+    assert_eq!(traces(&scratch, &guesses), 0);
+    assert_eq!((names.map(count), count(&head.0)), ([0, 0], 0));
+    // The acts stay, each at its place in the chain. What is left of their receipts confirms nothing without the salt.
+    assert_eq!(hashes(acts())[..2], before);
+    assert_eq!(acts().iter().map(Act::is_blind).collect::<Vec<_>>(), [true, false, false, false]);
+    let db = scratch.foreign();
+    assert_eq!(
+        number(&db, "SELECT count(*) FROM admin_act WHERE salt IS NOT NULL AND receipts_digest IS NOT NULL"),
+        0
+    );
+    assert_eq!(number(&db, "SELECT sum(is_blind) FROM admin_log"), 1);
+    assert_sound(&store);
+    // The receipts of other conversations stay, and what is forged afterwards is found.
+    assert!(!store.audit().receipts(ActNumber(2)).unwrap().is_empty());
+    db.execute_batch("INSERT INTO admin_receipt VALUES (1, 0, 'title', '', NULL, NULL, NULL)").unwrap();
+    let findings = store.audit().verify(None, &mut |_| ()).unwrap().findings;
+    assert!(
+        findings.iter().any(|finding| finding.what.contains("act 1 of the administrative log")),
+        "{findings:?}"
+    );
+}
+
+#[test]
+fn a_copy_that_is_brought_up_to_date_loses_the_receipts_too() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let id = plant(&scratch, &store);
+    redact(&store, &id);
+    let copy = scratch.path("copy.db");
+    store.backup().to_file(&copy).unwrap();
+    store.retention().erase(&id, "asked for").unwrap();
+    store.backup().to_file(&copy).unwrap();
+    let copy = Store::open_with(&copy, &without_projector()).unwrap();
+    assert!(copy.audit().receipts(ActNumber(1)).unwrap().is_empty());
+    assert_sound(&copy);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::support::events::{command, pause, printed, user_message};
 use crate::support::projected::{self, assert_same_rows, dump};
 use crate::support::random::Random;
 use crate::support::{
-    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, folder, rows, sample,
+    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, folder, owner, rows, sample,
     without_projector,
 };
 
@@ -340,7 +340,7 @@ fn any_position_or_time_is_restored_as_it_was() {
                 restore(&scratch.database(), &from_file, &point);
                 for restored in [&to, &from_file] {
                     // A file that was cut is a new store with its own id.
-                    let db = Connection::open(restored).unwrap();
+                    let db = owner(restored);
                     let id = Store::open_with(was, &without_projector()).unwrap().store_id().unwrap();
                     db.execute("UPDATE log SET store_id = ?1, position_floor = 0", [id]).unwrap();
                     drop(db);
@@ -442,7 +442,7 @@ fn a_backup_of_another_or_a_diverged_store_is_refused() {
     restore(&scratch.database(), &scratch.path("cut.db"), &RestorePoint::Position(at_first));
     // The id is the same, as in a file that was put back by other means.
     let cut = Store::open_with(scratch.path("cut.db"), &without_projector()).unwrap();
-    let db = Connection::open(scratch.path("cut.db")).unwrap();
+    let db = owner(scratch.path("cut.db"));
     db.execute("UPDATE log SET store_id = ?1", [store.store_id().unwrap()]).unwrap();
     let (file, folder) = back_up(&cut, false);
     assert_error(file, &astray);

@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::store::engine::WhileDoing as _;
 use crate::store::options::Actor;
-use crate::store::table::{base_state, change};
+use crate::store::table::{admin, base_state, change, guards};
 
 mod migrations {
     refinery::embed_migrations!("migrations");
 }
 
 /// The number of the newest file in `migrations/`.
-const NEWEST_FILE: u32 = 22;
+const NEWEST_FILE: u32 = 24;
 
 /// The schema version that this program writes, in `PRAGMA user_version`. It grows by one with every migration, and
 /// with every projection that makes its tables itself.
@@ -39,6 +39,9 @@ const CHANGES_SCHEMA: u32 = 12;
 
 /// The first schema whose catalogue shows the status of base states from before November 2025.
 const OLD_STATUS_SCHEMA: u32 = 17;
+
+/// The first schema that keeps no receipts of erased conversations.
+const BLIND_SCHEMA: u32 = 24;
 
 /// Opens an empty database in memory with the current schema. It is used to compare schemas.
 pub(super) fn open_fresh() -> Result<Connection> {
@@ -97,11 +100,10 @@ fn make_older_whole(db: &Connection, migrated: u32) -> Result<()> {
 pub(in crate::store) fn set_up(db: &Connection, actor: &Actor) -> Result<()> {
     #[cfg(test)]
     crate::store::plans::note(db);
-    // The guard of the event table calls this function. Connections of other programs do not have it.
+    // The guards call this function. Connections of other programs do not have it.
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS | FunctionFlags::SQLITE_DETERMINISTIC;
-    db.create_scalar_function("only_annals_appends_to_the_log", 0, flags, |_| Ok(true))
-        .doing("setting up the database")?;
+    db.create_scalar_function(guards::PASS, 0, flags, |_| Ok(true)).doing("setting up the database")?;
     let actor = actor.clone();
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY;
     db.create_scalar_function(change::ACTOR, 0, flags, move |_| Ok(actor.acting().to_line()))
@@ -166,6 +168,16 @@ pub(in crate::store) fn migrate(db: &mut Connection) -> Result<()> {
     }
     if (1..OLD_STATUS_SCHEMA).contains(&found) {
         base_state::show_old_status(&transaction)?;
+    }
+    if (1..BLIND_SCHEMA).contains(&found) {
+        let overwrite = |how: &str| {
+            transaction.execute_batch(&format!("PRAGMA secure_delete = {how}")).doing("upgrading the schema")
+        };
+        overwrite("ON")?;
+        guards::permit(&transaction, "upgrade")?;
+        admin::blind_all(&transaction)?;
+        guards::forbid(&transaction)?;
+        overwrite("FAST")?;
     }
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION).doing("upgrading the schema")?;
     transaction.commit().doing("upgrading the schema")

@@ -57,8 +57,8 @@ impl Retention<'_> {
     }
 
     /// Erases a conversation: deletes it, overwrites the freed bytes, removes its words from the search index
-    /// and empties the write-ahead log. The administrative log keeps its id, its counts and sizes, its head hash,
-    /// who erased it and why. Conversations of its sub-agents stay.
+    /// and empties the write-ahead log. The administrative log keeps its id, its counts and sizes, who erased it and
+    /// why. Receipts of earlier acts on it go: their digests would confirm a guess. Conversations of its sub-agents stay.
     ///
     /// Earlier versions of a row may have left copies elsewhere in free space;
     /// [`Maintenance::vacuum`](crate::store::Maintenance::vacuum) removes them. Backups and exports that were made
@@ -74,15 +74,20 @@ impl Retention<'_> {
             archive::leave(db, key)?;
             let deleted = take_out(db, conversation)?;
             projection::search::merge(db)?;
+            // A digest confirms a guess of what it was made from, so no receipt stays, and none is written.
+            let now = Timestamp::now();
+            guards::permit(db, "erase")?;
+            admin::blind(db, conversation.as_str(), ActNumber(i64::MAX.cast_unsigned()), now)?;
+            guards::forbid(db)?;
             let act = NewAct {
                 act: ActKind::Erase,
                 conversation: Some(conversation.as_str()),
                 reason: Some(reason),
                 detail: deleted.detail(),
-                receipts: std::slice::from_ref(&deleted.receipt),
+                receipts: &[],
             };
             Ok(Erasure {
-                act: admin::write(db, actor, &act, Timestamp::now())?,
+                act: admin::write(db, actor, &act, now)?,
                 events: deleted.events,
                 payload_bytes: deleted.payload_bytes,
                 attachments: deleted.attachments,

@@ -40,8 +40,8 @@ pub(crate) struct EventRow<'a> {
     pub recorded_at: Timestamp,
     /// Whether its payload was redacted.
     pub is_redacted: bool,
-    /// Its payload. `None` if it is not text.
-    pub payload: Option<&'a str>,
+    /// Its payload, or why there is none.
+    pub payload: std::result::Result<&'a str, &'a str>,
 }
 
 /// The part of a conversation's row that its export needs.
@@ -154,13 +154,12 @@ fn show(
     while let Some(row) = rows.next().doing(doing)? {
         last = row.get(0).doing(doing)?;
         let text = |column| row.get_ref(column).ok().and_then(|value| value.as_str_or_null().ok().flatten());
-        // A damaged archive is treated like a payload that is not text.
         let payload = match text(7) {
             Some(stored) => match payloads.payload(row.get(8).doing(doing)?, stored) {
-                Err(error) if engine::is_damage(&error) => None,
-                other => Some(other?),
+                Err(error) if engine::is_damage(&error) => Err(format!("it cannot be read: {error}")),
+                other => Ok(other?),
             },
-            None => None,
+            None => Err("it is not text".to_owned()),
         };
         visit(EventRow {
             sequence: last.cast_unsigned(),
@@ -170,7 +169,7 @@ fn show(
             tool_call_id: text(4),
             recorded_at: Timestamp(row.get(5).doing(doing)?),
             is_redacted: row.get(6).doing(doing)?,
-            payload: payload.as_deref(),
+            payload: payload.as_deref().map_err(String::as_str),
         })?;
         shown += 1;
     }

@@ -233,6 +233,9 @@ pub struct Statistics {
     pub tools: Vec<(String, u64)>,
 }
 
+/// Fills in what a row lacks, from the archive.
+type Whole<T> = fn(&mut Shown<'_>, T) -> Result<T>;
+
 impl Store {
     /// Returns a page of a conversation's transcript, at most [`PAGE_MAX`] lines.
     ///
@@ -255,7 +258,13 @@ impl Store {
                 text: row.get(6)?,
             })
         };
-        self.page(TRANSCRIPT, conversation, from, limit, line, shown::whole_line)
+        self.page(
+            TRANSCRIPT,
+            conversation,
+            (from, limit),
+            line,
+            (|line| line.text.is_empty(), shown::whole_line),
+        )
     }
 
     /// Returns a page of a conversation's tool calls, at most [`PAGE_MAX`].
@@ -289,17 +298,22 @@ impl Store {
                 result_id: row.get(16)?,
             })
         };
-        self.page(TOOL_CALLS, conversation, from, limit, call, shown::whole_call)
+        self.page(
+            TOOL_CALLS,
+            conversation,
+            (from, limit),
+            call,
+            (|call| call.arguments.is_none(), shown::whole_call),
+        )
     }
 
     fn page<T>(
         &self,
         sql: &str,
         conversation: &ConversationId,
-        from: Sequence,
-        limit: usize,
+        (from, limit): (Sequence, usize),
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-        whole: fn(&mut Shown<'_>, T) -> Result<T>,
+        (lacks, whole): (fn(&T) -> bool, Whole<T>),
     ) -> Result<Vec<T>> {
         self.catch_up()?;
         let limit = limit.clamp(1, PAGE_MAX) as i64;
@@ -312,11 +326,12 @@ impl Store {
                     statement.query_map(params![conversation.as_str(), from, limit], read)?.collect()
                 })
                 .doing("reading a projection")?;
-            if !archive::is_archived(db, key)? {
-                return Ok(rows);
-            }
+            // The row of an archived event lacks what its payload says, also if another program took the archive away.
+            let is_archived = archive::is_archived(db, key)?;
             let mut shown = Shown::new(db, key);
-            rows.into_iter().map(|row| whole(&mut shown, row)).collect()
+            rows.into_iter()
+                .map(|row| if is_archived || lacks(&row) { whole(&mut shown, row) } else { Ok(row) })
+                .collect()
         })
     }
 

@@ -8,9 +8,11 @@ use crate::event::transcript::Line;
 use crate::event::{RejectionSource, kind};
 use crate::json::Object;
 use crate::store::engine::WhileDoing as _;
-use crate::store::table::archive::Payloads;
+use crate::store::table::archive::{Payloads, STUB};
 
-const PLACE: &str = "SELECT position, kind FROM event WHERE conversation = ?1 AND id = ?2";
+/// The length is compared first, because it is known without reading the payload.
+const PLACE: &str = "SELECT position, kind FROM event WHERE conversation = ?1 AND id = ?2 \
+     AND octet_length(payload) = octet_length(?3) AND payload = ?3";
 /// As in the view `tool_calls` (migration V5).
 const CALL: &str = "SELECT coalesce(json_extract(?1, '$.action.command'), json_extract(?1, '$.args.command')), \
      coalesce(json_extract(?1, '$.action'), json_extract(?1, '$.args'), json_extract(?1, '$.tool_call.arguments'))";
@@ -37,11 +39,12 @@ impl<'a> Shown<'a> {
             .db
             .prepare_cached(PLACE)
             .and_then(|mut s| {
-                s.query_row(params![self.conversation, id], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+                s.query_row(params![self.conversation, id, STUB], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .optional()
             })
             .doing(DOING)?;
         let Some((position, kind)) = place else { return Ok(None) };
-        Ok(self.payloads.fetch(position)?.map(|payload| (kind, payload)))
+        Ok(Some((kind, self.payloads.archived(position)?)))
     }
 }
 

@@ -10,7 +10,11 @@
 //! ```
 //!
 //! An absent value is empty, and a digest has 64 hex digits. Each receipt is one line,
-//! `<part> <sequence> <digest> <new digest> <name as JSON>\n`, with `-` for an absent value.
+//! `<part> <sequence> <digest> <new digest> <name as JSON>\n`, with `-` for an absent value. Before them is the line
+//! `salt <64 hex digits>\n`, if the act has a salt.
+//!
+//! A digest confirms a guess, so the receipts of a conversation go when it is erased ([`blind`]). Of each act stay its
+//! place in the chain and the SHA-256 of its receipts, which confirms nothing without the salt.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -23,12 +27,13 @@ use crate::store::options::{Actor, PAGE_MAX};
 use crate::store::{Audit, Retention};
 
 const LAST: &str = "SELECT number, hash FROM admin_act WHERE number = (SELECT max(number) FROM admin_act)";
-const INSERT: &str = "INSERT INTO admin_act (number, at, act, conversation, reason, os_user, host, program, detail, hash) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+const INSERT: &str = "INSERT INTO admin_act (number, at, act, conversation, reason, os_user, host, program, detail, hash, \
+     salt) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+const SALT: &str = "SELECT randomblob(32)";
 const ADD_RECEIPT: &str = "INSERT INTO admin_receipt (act, place, part, name, sequence, digest, new_digest) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const ACTS: &str = "SELECT number, at, act, conversation, reason, os_user, host, program, detail, hash, \
-     (SELECT count(*) FROM admin_receipt WHERE act = number) FROM admin_act \
+     (SELECT count(*) FROM admin_receipt WHERE act = number), salt, receipts_digest FROM admin_act \
      WHERE number > ?1 ORDER BY number LIMIT ?2";
 const RECEIPTS: &str =
     "SELECT part, name, sequence, digest, new_digest FROM admin_receipt WHERE act = ?1 ORDER BY place";
@@ -36,10 +41,19 @@ const OF_PART: &str = "SELECT r.digest, r.new_digest FROM admin_receipt AS r \
      JOIN admin_act AS a ON a.number = r.act WHERE r.part = ?1 AND r.name = ?2 AND a.conversation = ?3 \
      ORDER BY r.act, r.place";
 const ACTS_OF: &str = "SELECT number, at, act, conversation, reason, os_user, host, program, detail, hash, \
-     (SELECT count(*) FROM admin_receipt WHERE act = number) FROM admin_act \
+     (SELECT count(*) FROM admin_receipt WHERE act = number), salt, receipts_digest FROM admin_act \
      WHERE conversation = ?1 AND act = ?2 ORDER BY number";
 const LAST_OF: &str =
     "SELECT at FROM admin_act WHERE conversation = ?1 AND act = ?2 ORDER BY number DESC LIMIT 1";
+
+const TO_BLIND: &str = "SELECT number, at, act, conversation, reason, os_user, host, program, detail, hash, 0, salt, \
+     receipts_digest FROM admin_act WHERE conversation = ?1 AND number <= ?2 AND receipts_digest IS NULL \
+     AND EXISTS (SELECT 1 FROM admin_receipt WHERE act = number) ORDER BY number";
+const BLIND: &str = "UPDATE admin_act SET receipts_digest = ?2, salt = NULL WHERE number = ?1";
+const FORGET: &str = "DELETE FROM admin_receipt WHERE act = ?1";
+const FORGET_REPAIRS: &str = "DELETE FROM repair WHERE conversation_id = ?1 AND repaired_at <= ?2";
+const ERASED: &str = "SELECT conversation, max(number), max(at) FROM admin_act \
+     WHERE act = 'erase' AND conversation IS NOT NULL GROUP BY conversation";
 
 const LAST_REMOVAL: &str =
     "SELECT coalesce(max(number), 0) FROM admin_act WHERE act IN ('delete', 'erase', 'redact', 'prune')";
@@ -132,6 +146,34 @@ pub struct Act {
     pub hash: Digest,
     /// The number of its receipts.
     pub receipts: u64,
+    /// What its hash is over, in the place of receipts or beside them.
+    seal: Seal,
+}
+
+impl Act {
+    /// Returns whether its receipts are gone, because the conversation was erased afterwards.
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        self.seal.digest.is_some()
+    }
+}
+
+/// How an act is bound to its receipts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Seal {
+    /// Random bytes that are hashed with the receipts.
+    salt: Option<[u8; 32]>,
+    /// The SHA-256 of the receipts, if they are gone.
+    digest: Option<Digest>,
+}
+
+impl Seal {
+    /// Returns the SHA-256 of the receipts.
+    fn over(self, receipts: &[Receipt]) -> Digest {
+        let salt = self.salt.map(|salt| format!("salt {}\n", Digest(salt))).unwrap_or_default();
+        let lines: String = receipts.iter().map(Receipt::line).collect();
+        self.digest.unwrap_or_else(|| Digest::of(format!("{salt}{lines}").as_bytes()))
+    }
 }
 
 /// One item that an act removed or changed.
@@ -187,6 +229,8 @@ pub(in crate::store) fn write(
         .and_then(|mut statement| statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).optional())
         .doing(WRITING)?;
     let (last, previous) = last.map_or((0, Digest::START), |(number, hash)| (number, Digest(hash)));
+    let may_be_erased = new.conversation.is_some() && !new.receipts.is_empty();
+    let salt = may_be_erased.then(|| db.query_row(SALT, [], |row| row.get(0)).doing(WRITING)).transpose()?;
     let act = Act {
         number: ActNumber(last.cast_unsigned() + 1),
         at: now,
@@ -201,6 +245,7 @@ pub(in crate::store) fn write(
         detail: new.detail.to_string(),
         hash: Digest::START,
         receipts: new.receipts.len() as u64,
+        seal: Seal { salt, digest: None },
     };
     insert(db, &Act { hash: link(&act, new.receipts, previous), ..act }, new.receipts)
 }
@@ -240,6 +285,7 @@ pub(super) fn insert(db: &Connection, act: &Act, receipts: &[Receipt]) -> Result
                 act.actor.program,
                 act.detail,
                 act.hash.0,
+                act.seal.salt,
             ])
         })
         .doing(WRITING)?;
@@ -264,7 +310,6 @@ pub(super) fn insert(db: &Connection, act: &Act, receipts: &[Receipt]) -> Result
 /// Returns the hash of an act. `previous` is the hash of the act before it.
 fn link(act: &Act, receipts: &[Receipt], previous: Digest) -> Digest {
     let optional = |text: &Option<String>| text.clone().unwrap_or_default();
-    let receipts: String = receipts.iter().map(Receipt::line).collect();
     let preimage = format!(
         "annals-act-v1\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n",
         act.number,
@@ -276,7 +321,7 @@ fn link(act: &Act, receipts: &[Receipt], previous: Digest) -> Digest {
         act.actor.program,
         Digest::of(optional(&act.reason).as_bytes()),
         Digest::of(act.detail.as_bytes()),
-        Digest::of(receipts.as_bytes()),
+        act.seal.over(receipts),
         previous,
     );
     Digest::of(preimage.as_bytes())
@@ -297,6 +342,7 @@ fn act(row: &Row<'_>) -> rusqlite::Result<Act> {
         detail: row.get(8)?,
         hash: Digest(row.get(9)?),
         receipts: row.get::<_, i64>(10)?.cast_unsigned(),
+        seal: Seal { salt: row.get(11)?, digest: row.get::<_, Option<[u8; 32]>>(12)?.map(Digest) },
     })
 }
 
@@ -360,6 +406,45 @@ pub(in crate::store) fn last(db: &Connection, conversation: &str, act: ActKind) 
         .doing(READING)
 }
 
+/// Removes the receipts of a conversation's acts up to `last`, and its receipts of repairs up to a time. The acts and
+/// their chain stay. Call it between [`permit`](super::guards::permit) and [`forbid`](super::guards::forbid).
+pub(in crate::store) fn blind(
+    db: &Connection,
+    conversation: &str,
+    last: ActNumber,
+    until: Timestamp,
+) -> Result<()> {
+    let run = |sql: &str, values: &[&dyn rusqlite::ToSql]| {
+        db.prepare_cached(sql).and_then(|mut statement| statement.execute(values)).map(drop).doing(WRITING)
+    };
+    let acts: Vec<Act> = db
+        .prepare_cached(TO_BLIND)
+        .and_then(|mut statement| {
+            statement.query_map(params![conversation, last.0.cast_signed()], act)?.collect()
+        })
+        .doing(READING)?;
+    for act in acts {
+        let number = act.number.0.cast_signed();
+        run(BLIND, &[&number, &act.seal.over(&receipts(db, act.number)?).0])?;
+        run(FORGET, &[&number])?;
+    }
+    run(FORGET_REPAIRS, &[&conversation, &until.0])
+}
+
+/// Removes the receipts of all conversations that were erased, as [`blind`] does. Older versions kept them.
+pub(in crate::store) fn blind_all(db: &Connection) -> Result<()> {
+    let erased: Vec<(String, i64, i64)> = db
+        .prepare(ERASED)
+        .and_then(|mut statement| {
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+        })
+        .doing(READING)?;
+    for (conversation, last, at) in erased {
+        blind(db, &conversation, ActNumber(last.cast_unsigned()), Timestamp(at))?;
+    }
+    Ok(())
+}
+
 /// Checks the chain of acts. Returns one text for each fault.
 pub(in crate::store) fn verify(db: &Connection) -> Result<Vec<String>> {
     let mut findings = Vec::new();
@@ -372,7 +457,9 @@ pub(in crate::store) fn verify(db: &Connection) -> Result<Vec<String>> {
         for act in page {
             if act.number.0 != number.0 + 1 {
                 findings.push(format!("act {} of the administrative log is missing", number.0 + 1));
-            } else if link(&act, &receipts(db, act.number)?, hash) != act.hash {
+            } else if link(&act, &receipts(db, act.number)?, hash) != act.hash
+                || act.is_blind() && act.receipts > 0
+            {
                 findings.push(format!(
                     "act {} of the administrative log, or one of its receipts, was changed",
                     act.number

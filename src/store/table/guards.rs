@@ -1,47 +1,55 @@
-//! The guards: triggers that keep other programs from changing append-only tables, and how this program passes them.
+//! The guards: triggers that keep other programs from writing what cannot be made again, and how this program passes them.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::engine::WhileDoing as _;
 
 const CARRIED: &str =
     "SELECT count(*) FROM temp.sqlite_schema WHERE type = 'trigger' AND name GLOB '*_guard'";
 
-/// The guard that rejects inserts of other programs. Inserts of Annals always pass it.
-const INSERT_GUARD: &str = "event_insert_guard";
+/// The function that most guards ask for. Only the connections of Annals that write have it, so that these guards never
+/// reject Annals.
+pub(in crate::store) const PASS: &str = "only_annals_appends_to_the_log";
 
-/// The triggers that keep other programs from changing append-only tables, each with the migration that creates it.
-const GUARDS: [(&str, &str); 19] = [
-    ("admin_act_delete_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("admin_act_insert_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("admin_act_update_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("admin_receipt_delete_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("admin_receipt_insert_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("admin_receipt_update_guard", include_str!("../../../migrations/V8__administration.sql")),
-    ("base_state_change_delete_guard", include_str!("../../../migrations/V2__base_state.sql")),
-    ("base_state_change_update_guard", include_str!("../../../migrations/V2__base_state.sql")),
-    ("change_delete_guard", include_str!("../../../migrations/V12__changes.sql")),
-    ("change_insert_guard", include_str!("../../../migrations/V12__changes.sql")),
-    ("change_update_guard", include_str!("../../../migrations/V12__changes.sql")),
-    ("event_delete_guard", include_str!("../../../migrations/V1__event_log.sql")),
-    (INSERT_GUARD, include_str!("../../../migrations/V1__event_log.sql")),
-    ("event_update_guard", include_str!("../../../migrations/V1__event_log.sql")),
-    ("repair_delete_guard", include_str!("../../../migrations/V9__repairs.sql")),
-    ("repair_update_guard", include_str!("../../../migrations/V9__repairs.sql")),
-    ("server_key_delete_guard", include_str!("../../../migrations/V18__server_keys.sql")),
-    ("server_key_insert_guard", include_str!("../../../migrations/V18__server_keys.sql")),
-    ("server_key_update_guard", include_str!("../../../migrations/V18__server_keys.sql")),
+/// The migrations that create guards, in order. A later one may replace a guard of an earlier one.
+const MIGRATIONS: [&str; 7] = [
+    include_str!("../../../migrations/V1__event_log.sql"),
+    include_str!("../../../migrations/V2__base_state.sql"),
+    include_str!("../../../migrations/V8__administration.sql"),
+    include_str!("../../../migrations/V9__repairs.sql"),
+    include_str!("../../../migrations/V12__changes.sql"),
+    include_str!("../../../migrations/V18__server_keys.sql"),
+    include_str!("../../../migrations/V24__guards.sql"),
 ];
+
+/// The triggers that keep other programs from writing the tables that no program can make again: their names, and the
+/// statements of the migrations without `CREATE TRIGGER`.
+static GUARDS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
+    let statements = MIGRATIONS.iter().flat_map(|migration| migration.split("\nCREATE TRIGGER ").skip(1));
+    let named = statements.filter_map(|text| {
+        let end = text.find("\nEND;")? + "\nEND".len();
+        Some((text.split(' ').next()?, &text[..end]))
+    });
+    named.collect()
+});
+
+/// Returns the guards that can reject Annals itself. It must call [`permit`] before it does what they forbid.
+fn carried() -> impl Iterator<Item = (&'static str, &'static str)> {
+    GUARDS.iter().map(|(name, statement)| (*name, *statement)).filter(|(_, text)| !text.contains(PASS))
+}
 
 /// Replaces the file's triggers on the writing connection by temporary triggers of the connection.
 ///
 /// If a statement fires a trigger that calls a function, SQLite prepares to undo the statement: it would copy four
 /// pages for each event. The copies are never needed, because every error of an event is found before the first page
-/// changes. The insert guard only checks for a function that this connection always has, so it is left out. All other
-/// guards become temporary triggers with the text of the migrations, whatever text the file has. If the file has an
-/// unknown trigger, nothing is replaced: all triggers stay active, and writing is slower.
+/// changes. Most guards only check for a function that this connection always has, so they are left out. The others
+/// become temporary triggers with the text of the migrations, whatever text the file has. If the file has an unknown
+/// trigger, nothing is replaced: all triggers stay active, and writing is slower.
 ///
 /// It is done before the first write, because it takes a third of the time of opening. Afterwards it does nothing.
 pub(in crate::store) fn carry(db: &Connection) -> Result<()> {
@@ -60,13 +68,8 @@ fn replace_guards(db: &Connection) -> Result<()> {
     if !stored.iter().all(|name| is_guard(name)) {
         return Ok(());
     }
-    for (name, migration) in GUARDS.iter().filter(|(name, _)| *name != INSERT_GUARD) {
-        let body = migration
-            .split_once(&format!("CREATE TRIGGER {name} "))
-            .and_then(|(_, rest)| rest.split_once("END;"))
-            .map(|(body, _)| body)
-            .ok_or_else(|| Error::Corrupt { what: format!("no migration makes the guard {name}") })?;
-        db.execute_batch(&format!("CREATE TEMP TRIGGER IF NOT EXISTS {name} {body}END")).doing(doing)?;
+    for (_, statement) in carried() {
+        db.execute_batch(&format!("CREATE TEMP TRIGGER IF NOT EXISTS {statement}")).doing(doing)?;
     }
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).doing(doing)?;
     Ok(())
@@ -75,14 +78,15 @@ fn replace_guards(db: &Connection) -> Result<()> {
 /// Removes the temporary guards, in a transaction that makes the whole file anew. [`keep`] creates them again.
 ///
 /// # Errors
-/// [`Error::Corrupt`] if the file has a trigger of another program, which is active then.
+/// [`Corrupt`](crate::Error::Corrupt) if the file has a trigger of another program, which is active then.
 #[cfg(feature = "postgres")]
 pub(in crate::store) fn lift(db: &Connection) -> Result<()> {
     let doing = "lifting the guards";
     if db.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER).doing(doing)? {
-        return Err(Error::Corrupt { what: "the file has a trigger of another program".into() });
+        let what = "the file has a trigger of another program".into();
+        return Err(crate::error::Error::Corrupt { what });
     }
-    GUARDS.iter().try_for_each(|(name, _)| {
+    carried().try_for_each(|(name, _)| {
         db.execute_batch(&format!("DROP TRIGGER IF EXISTS temp.{name}")).doing(doing)
     })
 }
@@ -98,19 +102,19 @@ pub(in crate::store) fn keep(db: &Connection) -> Result<()> {
     if carries && count == 0 { replace_guards(db) } else { Ok(()) }
 }
 
-/// Returns a finding for each guard of the log that differs from its migration.
+/// Returns a finding for each guard that differs from its migration.
 pub(in crate::store) fn changed(db: &Connection) -> Result<Vec<String>> {
     let doing = "verifying the guards";
     let danger = "other programs can change the log";
     let mut found = Vec::new();
-    for (name, migration) in GUARDS {
+    for (name, statement) in GUARDS.iter() {
         let stored: Option<String> = db
             .prepare_cached("SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = ?1")
             .and_then(|mut statement| statement.query_row([name], |row| row.get(0)).optional())
             .doing(doing)?;
         match stored {
             None => found.push(format!("the guard {name} is missing: {danger}")),
-            Some(sql) if !migration.contains(&format!("{sql};")) => {
+            Some(sql) if sql.strip_prefix("CREATE TRIGGER ") != Some(statement) => {
                 found.push(format!("the guard {name} was changed: {danger}"));
             }
             Some(_) => {}
@@ -122,9 +126,9 @@ pub(in crate::store) fn changed(db: &Connection) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Returns whether a trigger of this name is a guard of the log.
+/// Returns whether a trigger of this name is a guard.
 pub(in crate::store) fn is_guard(name: &str) -> bool {
-    GUARDS.iter().any(|(guard, _)| *guard == name)
+    GUARDS.contains_key(name)
 }
 
 /// Lets redaction and deletion change the log until [`forbid`] is called.
@@ -175,8 +179,8 @@ mod tests {
                     .prepare("SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' ORDER BY name")
                     .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
                     .doing("asking")?;
-                let named = GUARDS.iter().map(|(name, _)| *name).filter(|name| *name != INSERT_GUARD);
-                assert_eq!(carried, named.collect::<Vec<_>>());
+                assert_eq!(carried, super::carried().map(|(name, _)| name).collect::<Vec<_>>());
+                assert!(carried.len() > 5 && carried.iter().all(|name| is_guard(name)));
                 let calls: Vec<String> = db
                     .prepare(&format!("EXPLAIN {INSERT}"))
                     .and_then(|mut s| {

@@ -81,6 +81,10 @@ impl Exporter<'_> {
         let listing = self.store.every_conversation()?;
         let mut damage = listing.damage;
         damage.extend(listing.nameless);
+        match self.store.strays() {
+            Err(error) if Store::is_damage(&error) => {}
+            strays => damage.extend(strays?),
+        }
         let mut conversations = listing.conversations;
         let ranks = self.ranks()?;
         conversations.sort_by_key(|(key, id)| (ranks.get(id).copied().unwrap_or(usize::MAX), *key));
@@ -102,6 +106,21 @@ impl Exporter<'_> {
         let selected = conversations.iter().filter(|(key, _)| !(nests && is_nested(&parents, *key)));
         let conversations = selected.map(|(_, id)| id.clone()).collect();
         Ok(Selection { conversations, damage, families: nests.then_some(families) })
+    }
+
+    /// Returns the conversations that are written within the folder of another.
+    fn below<'s>(&self, selection: &'s Selection, id: &ConversationId) -> Vec<&'s ConversationId> {
+        if self.is_apart { Vec::new() } else { selection.below(id) }
+    }
+
+    /// Returns what the log names of a conversation and the file does not have, in words.
+    fn lacking(&self, id: &ConversationId) -> Result<Vec<String>> {
+        match self.store.lacking(id) {
+            // Damage there does not concern what was written: `verify` names it.
+            Err(error) if Store::is_damage(&error) => Ok(Vec::new()),
+            Err(Error::UnknownConversation { .. }) => Ok(Vec::new()), // it was deleted meanwhile
+            lacking => lacking,
+        }
     }
 
     /// Returns the place of each conversation in the catalogue's order of creation, up to the first damage.
@@ -140,7 +159,13 @@ impl Exporter<'_> {
         while let Some((id, is_apart)) = waiting.pop_front() {
             let exporter = Exporter { store: self.store, format: self.format, is_apart };
             match exporter.export(id, to, &mut |events| progress(ExportProgress { conversations, events })) {
-                Ok(report) => outcome.reports.push(report),
+                Ok(report) => {
+                    for id in std::iter::once(id).chain(exporter.below(selection, id)) {
+                        let gone = self.lacking(id)?;
+                        outcome.damage.extend(gone.into_iter().map(|gone| format!("{id}: {gone}")));
+                    }
+                    outcome.reports.push(report);
+                }
                 Err(error) if !is_apart && selection.families.is_some() && Store::is_damage(&error) => {
                     let family = selection.below(id);
                     if !family.is_empty() {

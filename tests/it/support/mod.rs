@@ -30,12 +30,13 @@ pub mod stage;
 pub mod statements;
 
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use annals::store::{EventQuery, Finding, StoredEvent};
 use annals::{ConversationId, Error, Options, Sequence, Store};
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use tempfile::TempDir;
 
@@ -89,12 +90,25 @@ impl Scratch {
         Store::open_with(self.database(), &without_projector()).unwrap()
     }
 
-    /// Opens the database as another program would, with plain SQLite.
+    /// Opens the database as its owner can, with plain SQLite and no guard in the way.
     pub fn foreign(&self) -> Connection {
+        owner(self.database())
+    }
+
+    /// Opens the database as another program does, with plain SQLite.
+    pub fn stranger(&self) -> Connection {
         let db = Connection::open(self.database()).unwrap();
         db.busy_timeout(Duration::from_secs(120)).unwrap();
         db
     }
+}
+
+/// Opens a database as its owner can, with plain SQLite and no guard in the way.
+pub fn owner(path: impl AsRef<Path>) -> Connection {
+    let db = Connection::open(path).unwrap();
+    db.busy_timeout(Duration::from_secs(120)).unwrap();
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    db
 }
 
 /// Options under which projections move only when they are read.

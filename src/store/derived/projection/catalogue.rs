@@ -38,13 +38,15 @@ pub(in crate::store) struct Replayed {
     pub moved: Option<(u64, String)>,
     /// The number of imported events. `None` if the conversation was not imported.
     pub imported: Option<u64>,
+    /// The first event that cannot be read. The entry lacks what it says.
+    pub unreadable: Option<u64>,
 }
 
 /// Computes the row of `stored` from its events, even if they are damaged. An unreadable event is counted, but adds
 /// nothing else.
 pub(in crate::store) fn replay(db: &Connection, stored: &Entry) -> Result<Replayed> {
     let imported = origin::load(db, stored.key)?.map(|origin| origin.events);
-    let mut replayed = Replayed { entry: stored.emptied(), moved: None, imported };
+    let mut replayed = Replayed { entry: stored.emptied(), moved: None, imported, unreadable: None };
     let mut last = -1_i64;
     let mut payloads = Payloads::new(db);
     loop {
@@ -75,6 +77,8 @@ pub(in crate::store) fn replay(db: &Connection, stored: &Entry) -> Result<Replay
                     let id = catalogue::text(row, 1).doing(DOING)?.unwrap_or_default();
                     replayed.moved = Some((last.cast_unsigned(), id));
                 }
+            } else if replayed.unreadable.is_none() {
+                replayed.unreadable = Some(last.cast_unsigned());
             }
             // The count follows from the last sequence, even if earlier events are lost.
             replayed.entry.event_count = last.cast_unsigned() + 1;
@@ -122,6 +126,9 @@ fn difference(db: &Connection, stored: &Entry, replayed: &Replayed) -> Result<Op
             was.event_count, was.chain_head, is.event_count, is.chain_head
         )));
     }
+    if replayed.unreadable.is_some() {
+        return Ok(None); // the rest of the row cannot be derived
+    }
     match base_state::broken(db, stored.key, is.event_count) {
         Ok(None) => {}
         // The base state is damaged, so the rest of the row cannot be derived.
@@ -161,7 +168,14 @@ impl Maintenance<'_> {
             let stored = load(db, conversation)?;
             let replayed = replay(db, &stored)?;
             let Some(found) = difference(db, &stored, &replayed)? else { return Ok(None) };
-            let Replayed { entry, moved, imported } = replayed;
+            let Replayed { entry, moved, imported, unreadable } = replayed;
+            if let Some(sequence) = unreadable {
+                let what = format!(
+                    "the event at sequence {sequence} of conversation {conversation} cannot be read, so its row in the \
+                     catalogue cannot be made from the log; {found}"
+                );
+                return Err(Error::Corrupt { what });
+            }
             let length = entry.event_count;
             let is_explicit = base_state::head_is_explicit(db, &stored, moved.as_ref(), imported)?;
             let status = base_state::explicit_status(db, stored.key)?;

@@ -100,7 +100,7 @@ fn shorten(db: &Connection, key: i64, entry: &Entry, length: u64, until: Option<
     let changed = base_state::history::cut(db, key, length, until)?;
     guards::forbid(db)?;
     if cut > 0 || changed {
-        let Replayed { entry: replayed, moved, imported } = replay(db, entry)?;
+        let Replayed { entry: replayed, moved, imported, .. } = replay(db, entry)?;
         let status = base_state::explicit_status(db, key)?;
         catalogue::put_back(db, entry, replayed, status, imported.is_some())?;
         base_state::history::put_head_back(db, key, moved, imported, length)?;

@@ -24,6 +24,7 @@ use crate::store::Backup;
 use crate::store::derived::migration::SCHEMA_VERSION;
 use crate::store::engine::{WhileDoing as _, damage};
 use crate::store::file::place::{self, FilePath, Place};
+use crate::store::maintenance::lacking;
 use crate::store::table::log;
 use crate::untrusted;
 
@@ -116,6 +117,9 @@ fn check(copy: &Connection, path: &Path) -> Result<BackupReport> {
     let torn: Option<String> = copy.query_row(TORN, [], |row| row.get(0)).optional().doing(doing)?;
     if let Some(conversation) = torn {
         return Err(unsound(format!("conversation {conversation} is not whole")));
+    }
+    if let Some(lacking) = lacking::first(copy)? {
+        return Err(unsound(lacking));
     }
     let (conversations, events): (i64, i64) =
         copy.query_row(COUNTS, [], |row| Ok((row.get(0)?, row.get(1)?))).doing(doing)?;

@@ -95,7 +95,14 @@ pub(super) fn collect(db: &Connection, part: &str, reach: &Reach) -> Result<Opti
             format!("SELECT t.* FROM source.blob AS t WHERE t.key IN (SELECT blob FROM {part}.attachment)");
         fill(db, part, "blob", &blobs)?;
     }
+    let erased = last_erasure(db)? > reach.acts();
     for ((table, number), last) in tables::GROWING.iter().zip(&reach.growing) {
+        if erased && has(db, "source", table)? {
+            // An erasure takes receipts away that the copy may have.
+            let sql = format!("CREATE TABLE {part}.{table} AS SELECT t.* FROM source.{table} AS t");
+            db.execute_batch(&sql).doing(DOING)?;
+            continue;
+        }
         fill(db, part, table, &format!("SELECT t.* FROM source.{table} AS t WHERE t.{number} > {last}"))?;
     }
     for ((table, new), old) in tables::WHOLE.iter().zip(&now.whole).zip(&reach.whole) {
@@ -118,6 +125,15 @@ pub(super) fn last_wipe(db: &Connection, schema: &str) -> Result<i64> {
     let sql =
         format!("SELECT coalesce(max(number), 0) FROM {schema}.admin_act WHERE act IN ('erase', 'redact')");
     db.query_row(&sql, [], |row| row.get(0)).doing(DOING)
+}
+
+/// Returns the number of the last act of the source that erased something. 0 if there is none.
+fn last_erasure(db: &Connection) -> Result<i64> {
+    if !has(db, "source", "admin_act")? {
+        return Ok(0);
+    }
+    let sql = "SELECT coalesce(max(number), 0) FROM source.admin_act WHERE act = 'erase'";
+    db.query_row(sql, [], |row| row.get(0)).doing(DOING)
 }
 
 /// Makes a table of a part from a statement, if the source has the table and the statement returns a row.

@@ -42,16 +42,34 @@ pub(super) fn verify(
         chain.compare(db, key, *subject)?;
     }
     let Chain { checked, newest, report, .. } = chain;
-    for ((subject, name), Newest { number, digest }) in newest {
-        if digest.is_some() {
-            let what = match Subject::named(&subject) {
-                Some(subject) => subject.describe(&name),
-                None => format!("{subject} {name}"),
-            };
-            report(format!("{what} is gone, and change {number} says that it is there: it was taken away"));
-        }
-    }
+    absent(newest).into_iter().for_each(report);
     Ok(checked)
+}
+
+/// Returns the items that a conversation's chain of changes names and the file does not have, in words. Other differences
+/// are left out.
+pub(in super::super) fn gone(db: &Connection, key: i64, id: &ConversationId) -> Result<Vec<String>> {
+    let checked = Checked { rows: 0, damaged: 0 };
+    let report = &mut |_| ();
+    let mut chain = Chain { id, end: ChainEnd::default(), checked, newest: BTreeMap::new(), report };
+    change::rows(db, key, &mut |change| chain.take(change))?;
+    for subject in Subject::ALL {
+        chain.compare(db, key, *subject)?;
+    }
+    Ok(absent(chain.newest))
+}
+
+/// Describes the items that were not found in the file.
+fn absent(newest: BTreeMap<(String, String), Newest>) -> Vec<String> {
+    let named = newest.into_iter().filter(|(_, newest)| newest.digest.is_some());
+    let described = named.map(|((subject, name), Newest { number, .. })| {
+        let what = match Subject::named(&subject) {
+            Some(subject) => subject.describe(&name),
+            None => format!("{subject} {name}"),
+        };
+        format!("{what} is gone, and change {number} says that it is there: it was taken away")
+    });
+    described.collect()
 }
 
 /// A chain that is being read.

@@ -2,7 +2,7 @@
 
 mod acts;
 mod chain;
-mod changes;
+pub(super) mod changes;
 mod diagnosis;
 mod listing;
 mod projections;

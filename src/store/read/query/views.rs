@@ -304,6 +304,7 @@ const OTHERS: &[SqlView] = &[
             "detail",
             "receipts",
             "hash",
+            "is_blind",
         ],
     },
     SqlView {

@@ -14,7 +14,7 @@ mod write;
 
 use rusqlite::Connection;
 
-pub(in crate::store) use read::Payloads;
+pub(in crate::store) use read::{Payloads, lost};
 pub(in crate::store) use views::show_whole;
 pub(in crate::store) use write::renew_stale;
 pub(in crate::store) use write::{cut, forget, leave};
@@ -29,7 +29,7 @@ use dictionary::{Lesson, SERVED_BYTES_MAX};
 use write::{pack, unpack};
 
 /// The text that replaces an archived payload.
-pub(super) const STUB: &str = r#"{"annals":"archived"}"#;
+pub(in crate::store) const STUB: &str = r#"{"annals":"archived"}"#;
 
 /// The SQL function that the views of [`show_whole`] decompress with. A query may not call it directly.
 pub(in crate::store) const UNARCHIVED: &str = "unarchived_payload";

@@ -14,6 +14,10 @@ use crate::store::table::log::StoredEvent;
 const FETCH: &str = "SELECT p.content, p.bytes, a.dictionary FROM archived_payload AS p \
      JOIN event AS e ON e.position = p.position \
      JOIN archived_conversation AS a ON a.conversation = e.conversation WHERE p.position = ?1";
+/// The place of a stub, and the first table that has no row for it.
+const LOST: &str = "SELECT c.id, e.sequence, CASE WHEN EXISTS (SELECT 1 FROM archived_payload AS p \
+     WHERE p.position = e.position) THEN 'archived_conversation' ELSE 'archived_payload' END \
+     FROM event AS e LEFT JOIN conversation AS c ON c.key = e.conversation WHERE e.position = ?1";
 const DICTIONARY: &str = "SELECT content FROM archive_dictionary WHERE key = ?1";
 
 const DOING: &str = "reading an archived payload";
@@ -35,26 +39,32 @@ impl<'a> Payloads<'a> {
     /// Returns the payload at `position`. `stored` is the text in the log, which may be a stub.
     #[inline]
     pub(in crate::store) fn payload<'p>(&mut self, position: i64, stored: &'p str) -> Result<Cow<'p, str>> {
-        if stored != STUB {
-            return Ok(Cow::Borrowed(stored));
-        }
-        Ok(self.fetch(position)?.map_or(Cow::Borrowed(stored), Cow::Owned))
+        if stored == STUB { self.archived(position).map(Cow::Owned) } else { Ok(Cow::Borrowed(stored)) }
     }
 
     /// Returns the archived payload that the stub `stored` replaces. `None` if `stored` is not a stub.
     pub(in crate::store) fn unpacked(&mut self, position: i64, stored: &[u8]) -> Result<Option<String>> {
-        if stored == STUB.as_bytes() { self.fetch(position) } else { Ok(None) }
+        if stored == STUB.as_bytes() { self.archived(position).map(Some) } else { Ok(None) }
     }
 
     /// Returns `event` with its payload in place of a stub.
     #[inline]
     pub(in crate::store) fn whole(&mut self, mut event: StoredEvent) -> Result<StoredEvent> {
-        if event.payload == STUB
-            && let Some(payload) = self.fetch(event.position.0.cast_signed())?
-        {
-            event.payload = payload;
+        if event.payload == STUB {
+            event.payload = self.archived(event.position.0.cast_signed())?;
         }
         Ok(event)
+    }
+
+    /// Returns the payload at `position`, which a stub replaces. A stub has no id, so it is never an event itself.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with the place, if a row of the archive is missing.
+    pub(in crate::store) fn archived(&mut self, position: i64) -> Result<String> {
+        match self.fetch(position)? {
+            Some(payload) => Ok(payload),
+            None => Err(lost(self.db, position)),
+        }
     }
 
     /// Returns the archived payload at `position`. `None` if there is none.
@@ -89,6 +99,23 @@ impl<'a> Payloads<'a> {
             }
         };
         Ok(&mut self.last.insert((dictionary, decompressor)).1)
+    }
+}
+
+/// Returns the error that a row of the archive is missing for the stub at `position`.
+pub(in crate::store) fn lost(db: &Connection, position: i64) -> Error {
+    let place = db.query_row(LOST, [position], |row| {
+        let (id, sequence, table): (Option<String>, i64, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok((id.unwrap_or_else(|| "without a row in the catalogue".into()), sequence, table))
+    });
+    match place.doing(DOING) {
+        Ok((id, sequence, table)) => Error::Corrupt {
+            what: format!(
+                "the event at sequence {sequence} of conversation {id} is archived, and its row in the table {table} is \
+                 missing; a backup has it"
+            ),
+        },
+        Err(error) => error,
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::Connection;
 use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::types::ValueRef;
 use zstd::bulk::Decompressor;
 
 use super::read::{decompress, decompressor};
@@ -15,7 +16,9 @@ use super::{STUB, UNARCHIVED};
 use crate::error::Result;
 use crate::store::engine::{self, WhileDoing as _, heap};
 
-const ARCHIVES: &str = "SELECT 1 FROM archived_conversation";
+/// The act is there also if another program has emptied the tables.
+const ARCHIVES: &str = "SELECT 1 WHERE EXISTS (SELECT 1 FROM archived_conversation) \
+     OR EXISTS (SELECT 1 FROM admin_act WHERE act = 'archive')";
 const DICTIONARIES: &str = "SELECT key, content FROM archive_dictionary";
 const VIEWS: &str = "SELECT sql FROM main.sqlite_schema WHERE type = 'view' ORDER BY rowid";
 
@@ -59,14 +62,20 @@ pub(in crate::store) fn show_whole(db: &Connection) -> Result<()> {
     db.execute_batch(&schema).doing(DOING)
 }
 
-/// Decompresses a payload. The arguments are its compressed `content`, its length in `bytes` and its `dictionary`.
+/// Decompresses a payload. The arguments are its compressed `content`, its length in `bytes` and its `dictionary`; or
+/// NULL, its position and NULL if the archive does not have it.
 fn unarchived(
     context: &Context<'_>,
     decompressors: &mut HashMap<Option<i64>, Decompressor<'static>>,
 ) -> rusqlite::Result<String> {
-    let content = context.get_raw(0).as_blob()?;
-    let dictionary: Option<i64> = context.get(2)?;
     let damaged = |what: &str| engine::corrupt(&format!("an archived payload {what}"));
+    let ValueRef::Blob(content) = context.get_raw(0) else {
+        return Err(damaged(&format!(
+            "is missing: that of the event at position {}",
+            context.get::<i64>(1)?
+        )));
+    };
+    let dictionary: Option<i64> = context.get(2)?;
     let decompressor =
         decompressors.get_mut(&dictionary).ok_or_else(|| damaged("names a dictionary that is not there"))?;
     decompress(decompressor, content, context.get(1)?).map_err(damaged)
@@ -85,9 +94,10 @@ fn whole(definition: &str) -> String {
         whole.push_str(&before[..start]);
         if names_a_row && !after.starts_with(is_name_character) {
             whole.push_str(&format!(
-                "(CASE WHEN {row}.payload = '{STUB}' THEN (SELECT {UNARCHIVED}(archived_p.content, archived_p.bytes, \
-                 archived_c.dictionary) FROM archived_payload AS archived_p JOIN archived_conversation AS archived_c \
-                 ON archived_c.conversation = {row}.conversation WHERE archived_p.position = {row}.position) \
+                "(CASE WHEN {row}.payload = '{STUB}' THEN coalesce((SELECT {UNARCHIVED}(archived_p.content, \
+                 archived_p.bytes, archived_c.dictionary) FROM archived_payload AS archived_p \
+                 JOIN archived_conversation AS archived_c ON archived_c.conversation = {row}.conversation \
+                 WHERE archived_p.position = {row}.position), {UNARCHIVED}(NULL, {row}.position, NULL)) \
                  ELSE {row}.payload END)"
             ));
         } else {
@@ -113,7 +123,7 @@ mod tests {
             "v AS SELECT e.payload, e.payload_bytes, json_extract(r.payload, '$.x'), d.payload FROM event AS e \
              JOIN event AS r ON true JOIN document AS d",
         );
-        assert_eq!(made.matches(UNARCHIVED).count(), 2);
+        assert_eq!(made.matches(UNARCHIVED).count(), 4);
         assert!(made.contains(", e.payload_bytes, json_extract((CASE WHEN r.payload = "), "{made}");
         assert!(made.contains(", '$.x'), d.payload FROM"), "{made}");
     }

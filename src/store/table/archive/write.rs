@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::dictionary::{Lesson, Teacher, compressor, drop_one, drop_unused};
-use super::read::Payloads;
+use super::read::{Payloads, lost};
 use super::{Archived, DOING, STUB, has_fresh, is_archived, keys, run, sizes};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
@@ -18,6 +18,8 @@ const FRESH: &str = "SELECT position FROM event AS e WHERE conversation = ?1 \
      AND NOT EXISTS (SELECT 1 FROM archived_payload AS p WHERE p.position = e.position) ORDER BY sequence";
 const ARCHIVED: &str = "SELECT p.position FROM archived_payload AS p JOIN event AS e ON e.position = p.position \
      WHERE e.conversation = ?1 ORDER BY p.position";
+const STUBS: &str = "SELECT position FROM event WHERE conversation = ?1 AND octet_length(payload) = octet_length(?2) \
+     AND payload = ?2 ORDER BY sequence LIMIT 1";
 const PUT: &str = "INSERT INTO archived_payload (position, bytes, content) VALUES (?1, ?2, ?3)";
 const CHANGE: &str = "UPDATE archived_payload SET content = ?2 WHERE position = ?1";
 const TAKE: &str = "DELETE FROM archived_payload WHERE position IN \
@@ -87,6 +89,9 @@ pub(super) fn pack(
             .prepare_cached(PAYLOAD)
             .and_then(|mut statement| statement.query_row([position], |row| row.get(0)))
             .doing(DOING)?;
+        if payload == STUB {
+            return Err(lost(db, position));
+        }
         let content = compressor.compress(payload.as_bytes()).map_err(broken)?;
         run(db, PUT, params![position, payload.len() as i64, content])?;
         log::put(db, position, STUB)?;
@@ -99,7 +104,19 @@ pub(super) fn pack(
 }
 
 /// Decompresses all archived payloads of a conversation.
+///
+/// # Errors
+/// [`Error::Corrupt`] if one of them is missing.
 pub(super) fn unpack(db: &Connection, conversation: i64) -> Result<Archived> {
+    let unpacked = take(db, conversation)?;
+    match keys(db, STUBS, params![conversation, STUB])?.first() {
+        Some(position) => Err(lost(db, *position)),
+        None => Ok(unpacked),
+    }
+}
+
+/// Decompresses the payloads of a conversation that the archive has.
+fn take(db: &Connection, conversation: i64) -> Result<Archived> {
     let unpacked = sizes(db, conversation)?;
     restore(db, conversation)?;
     drop_unused(db)?;
@@ -134,7 +151,8 @@ pub(super) fn dictionary_of(db: &Connection, conversation: i64) -> Result<Option
 ///
 /// It is decompressed, and every dictionary that was trained on it is replaced.
 pub(in crate::store) fn leave(db: &Connection, conversation: i64) -> Result<()> {
-    unpack(db, conversation)?;
+    // What is lost is gone already, and must not keep the rest in the file.
+    take(db, conversation)?;
     for dictionary in keys(db, TRAINED_ON, [conversation])? {
         renew(db, dictionary, Some(conversation))?;
     }

@@ -65,7 +65,16 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
             false => store.backup().to_file(&command.target)?,
         };
         full = false;
-        print_step(step.as_ref(), &command.target, command.follow, output)?;
+        let left_out = match &step {
+            Some(step) => step.left_out.clone(),
+            None => store.backup().foreign_tables()?,
+        };
+        print_step(step.as_ref(), &left_out, command, output)?;
+        if !left_out.is_empty() {
+            let way = if is_folder { "--full begins a series that has them" } else { "a new file has them" };
+            output.remark(format!("without the tables of other programs: {}; {way}", left_out.join(", ")));
+        }
+        tell_triggers(&store, output)?;
         if !command.follow {
             return Ok(DONE);
         }
@@ -85,6 +94,7 @@ fn copy(store: &Store, file: &Path, output: &Output) -> Result<u8> {
         }
     })?;
     let size = std::fs::metadata(file).map_err(Error::io("reading", file))?.len();
+    tell_triggers(store, output)?;
     if output.json {
         output.value(&json!({
             "file": file.to_string_lossy(),
@@ -105,12 +115,30 @@ fn copy(store: &Store, file: &Path, output: &Output) -> Result<u8> {
     Ok(DONE)
 }
 
-/// Prints what was written. With `follows`, prints nothing if nothing was new.
-fn print_step(step: Option<&BackupResult>, target: &Path, follows: bool, output: &Output) -> Result<()> {
+/// Names the triggers of other programs: a restore has them too, and reports them.
+fn tell_triggers(store: &Store, output: &Output) -> Result<()> {
+    for (name, table) in store.maintenance().strange_triggers()? {
+        output.remark(format!(
+            "the trigger {name} on {table} is of another program; what is restored has it too, and `restore` ends with 2"
+        ));
+    }
+    Ok(())
+}
+
+/// Prints what was written. With `--follow`, prints nothing if nothing was new.
+fn print_step(
+    step: Option<&BackupResult>,
+    left_out: &[String],
+    command: &Arguments,
+    output: &Output,
+) -> Result<()> {
     let Some(step) = step else {
-        return match (follows, output.json) {
+        let target = &command.target;
+        return match (command.follow, output.json) {
             (true, _) => Ok(()),
-            (false, true) => output.value(&json!({"file": null, "target": target.to_string_lossy()})),
+            (false, true) => {
+                output.value(&json!({"file": null, "target": target.to_string_lossy(), "left_out": left_out}))
+            }
             (false, false) => output.line(format!("{}: nothing is new", target.display())),
         };
     };
@@ -126,6 +154,7 @@ fn print_step(step: Option<&BackupResult>, target: &Path, follows: bool, output:
             "events": step.events,
             "pruned": step.pruned,
             "outdated": step.outdated,
+            "left_out": left_out,
             "bytes": step.bytes,
         }));
     }

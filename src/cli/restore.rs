@@ -196,6 +196,7 @@ fn print_restored(restored: &Restored, to: Option<&Path>, output: &Output) -> Re
             "events": seen.events,
             "cut": restored.cut,
             "spared": restored.spared,
+            "left_out": restored.left_out,
             "bytes": restored.bytes,
             "findings": findings,
         }))?;
@@ -220,6 +221,12 @@ fn print_restored(restored: &Restored, to: Option<&Path>, output: &Output) -> Re
     }
     for id in &restored.spared {
         output.line(format!("{id} was deleted before the next backup was taken; it is in the file"))?;
+    }
+    if !restored.left_out.is_empty() {
+        output.line(format!(
+            "the tables of other programs ({}) are as the last full backup has them, or missing: parts do not hold them",
+            restored.left_out.join(", ")
+        ))?;
     }
     if seen.findings.is_empty() {
         output.line("every event, attachment and derived table is verified")?;

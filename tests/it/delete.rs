@@ -116,6 +116,30 @@ fn deletion_removes_everything_of_one_conversation_and_nothing_of_another() {
 }
 
 #[test]
+fn a_table_of_another_program_that_keeps_a_conversation_is_named() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[pause("a")]).unwrap();
+    for (target, column) in [("conversation", "id"), ("event", "position")] {
+        let theirs = format!(
+            "CREATE TABLE notes (c REFERENCES {target} ({column})); INSERT INTO notes SELECT {column} FROM {target}"
+        );
+        scratch.stranger().execute_batch(&theirs).unwrap();
+        let named = format!("the table notes, which refers to {target}");
+        for refused in
+            [store.retention().delete(&talk).map(drop), store.retention().erase(&talk, "a test").map(drop)]
+        {
+            let error = refused.unwrap_err();
+            let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+            assert!(source.contains(&named), "{error}: {source}");
+        }
+        scratch.stranger().execute_batch("DROP TABLE notes").unwrap();
+    }
+    store.retention().erase(&talk, "a test").unwrap();
+}
+
+#[test]
 fn no_position_is_reused_and_a_deleted_name_is_free_again() {
     let store = Store::in_memory(&without_projector()).unwrap();
     let talk = conversation("talk");

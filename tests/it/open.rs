@@ -48,6 +48,39 @@ fn foreign(path: &Path, what: &str) -> Error {
 
 /// Afterwards a copy of the file alone has everything, even if another program has the file open for reading.
 #[test]
+fn a_file_that_was_loaded_from_a_dump_is_recognised_and_the_pragmas_that_make_it_whole_are_named() {
+    for schema in [SCHEMA_VERSION, 22, 17] {
+        let scratch = Scratch::new();
+        let path = scratch.database();
+        if schema == SCHEMA_VERSION {
+            scratch.open().append(&conversation("talk"), Expected::Any, &[user_message("a", "one")]).unwrap();
+        } else {
+            let old = format!("{}/tests/old/schema-{schema}.db", env!("CARGO_MANIFEST_DIR"));
+            std::fs::copy(old, &path).unwrap();
+        }
+        // A dump has neither of the two.
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(
+                "PRAGMA application_id = 0; PRAGMA user_version = 0; PRAGMA wal_checkpoint(TRUNCATE)",
+            )
+            .unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let said = Store::open(&path).unwrap_err().to_string();
+        let pragmas = said.split('`').nth(1).unwrap();
+        let wanted = format!("PRAGMA application_id = 1095650387; PRAGMA user_version = {schema};");
+        assert_eq!(pragmas, wanted, "{said}");
+        assert!(
+            include_str!("../../docs/format.md")
+                .contains("PRAGMA application_id = 1095650387; PRAGMA user_version =")
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+        Connection::open(&path).unwrap().execute_batch(pragmas).unwrap();
+        assert_sound(&Store::open(&path).unwrap());
+    }
+}
+
+#[test]
 fn closing_a_store_moves_everything_into_the_file_itself() {
     let scratch = Scratch::new();
     let store = scratch.open();

@@ -20,8 +20,8 @@ use crate::support::events::{command, pause, printed, user_message};
 use crate::support::projected::{self, assert_same_rows, dump};
 use crate::support::random::Random;
 use crate::support::{
-    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, folder, owner, rows, sample,
-    without_projector,
+    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, folder, number, owner, rows,
+    sample, without_projector,
 };
 
 /// The table of the migrations. It is not part of a backup.
@@ -412,6 +412,40 @@ fn a_deleted_conversation_is_restored_in_its_last_state() {
     let position = Position(store.last_position().unwrap().0 - 1);
     let between = restore(&parts, &scratch.path("between.db"), &RestorePoint::Position(position));
     assert_eq!((between.spared, between.cut), (vec!["gone".to_owned()], 1));
+}
+
+#[test]
+fn a_part_and_its_restore_name_the_tables_of_other_programs_that_they_lack() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[pause("a")]).unwrap();
+    let theirs = scratch.stranger();
+    theirs.execute_batch("CREATE TABLE orders (x); INSERT INTO orders VALUES (1)").unwrap();
+    let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
+    let back_up = || {
+        let file = store.backup().to_file(&copy).unwrap();
+        let folder = store.backup().to_folder(&parts, BackupFolder::default()).unwrap();
+        [file, folder].map(|step| step.map(|step| (step.is_full, step.left_out)))
+    };
+    let full = Some((true, Vec::new()));
+    assert_eq!(back_up(), [full.clone(), full]);
+    assert_eq!(
+        restore(&parts, &scratch.path("full.db"), &RestorePoint::Newest).left_out,
+        Vec::<String>::new()
+    );
+    theirs.execute_batch("INSERT INTO orders VALUES (2); CREATE TABLE invoices (x)").unwrap();
+    assert_eq!(back_up(), [None, None]);
+    assert_eq!(store.backup().foreign_tables().unwrap(), ["orders", "invoices"]);
+    store.append(&talk, Expected::Any, &[pause("b")]).unwrap();
+    let part = Some((false, vec!["orders".to_owned(), "invoices".to_owned()]));
+    assert_eq!(back_up(), [part.clone(), part]);
+    let restored = scratch.path("restored.db");
+    assert_eq!(restore(&parts, &restored, &RestorePoint::Newest).left_out, ["orders", "invoices"]);
+    assert_eq!(number(&owner(&restored), "SELECT count(*) FROM orders"), 1);
+    let full = store.backup().to_folder(&parts, BackupFolder::default().full(true)).unwrap().unwrap();
+    assert_eq!(full.left_out, Vec::<String>::new());
+    assert_eq!(number(&owner(&full.path), "SELECT count(*) FROM orders"), 2);
 }
 
 #[test]

@@ -295,6 +295,52 @@ pub(in crate::store) fn strangers(db: &Connection) -> Result<Vec<String>> {
         .collect())
 }
 
+/// Returns whether a file has the tables of an Annals file, whatever it says it is.
+pub(in crate::store) fn is_of_annals(db: &Connection) -> Result<bool> {
+    let sql = "SELECT count(*) = 4 FROM main.sqlite_schema WHERE type = 'table' \
+         AND name IN ('log', 'conversation', 'event', 'refinery_schema_history')";
+    db.query_row(sql, [], |row| row.get(0)).doing(DOING)
+}
+
+/// Returns the schema version that such a file has: that of its newest migration, or of its newest projection that makes
+/// its tables itself.
+pub(in crate::store) fn version_of_dump(db: &Connection) -> Result<u32> {
+    let migrated: u32 = db
+        .query_row("SELECT coalesce(max(version), 0) FROM main.refinery_schema_history", [], |row| row.get(0))
+        .doing(DOING)?;
+    let found = read(db)?;
+    let has = |name: &str| found.iter().any(|object| object.kind == ObjectKind::Table && object.name == name);
+    let declared = PROJECTIONS.iter().filter(|projection| !projection.statements.is_empty());
+    let made = declared.filter(|projection| projection.tables.iter().all(|table| has(table.name)));
+    Ok(made.map(|projection| projection.schema).chain([migrated]).max().unwrap_or(migrated))
+}
+
+/// Returns the names of the tables of other programs. Tables of projections of hosts are none of them.
+pub(in crate::store) fn foreign_tables(db: &Connection) -> Result<Vec<String>> {
+    let strange = differences(db)?.into_iter().filter(|difference| difference.state == State::Strange);
+    let objects = strange.map(|difference| difference.object);
+    let tables = objects.filter(|object| object.kind == ObjectKind::Table && !object.is_of_a_host());
+    Ok(tables.map(|object| object.name).collect())
+}
+
+/// Returns the tables of other programs that refer to tables of Annals, in words. Each may keep rows from being deleted.
+pub(in crate::store) fn referrers(db: &Connection) -> Result<Vec<String>> {
+    let sql = "SELECT DISTINCT \"table\" FROM pragma_foreign_key_list(?1) ORDER BY 1";
+    let mut referrers = Vec::new();
+    for table in foreign_tables(db)? {
+        let targets: Vec<String> = db
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.query_map([&table], |row| row.get(0))?.collect())
+            .doing(DOING)?;
+        let is_ours = |target: &String| {
+            wanted().is_ok_and(|all| all.iter().any(|object| object.name.eq_ignore_ascii_case(target)))
+        };
+        let ours = targets.into_iter().filter(is_ours);
+        referrers.extend(ours.map(|target| format!("the table {table}, which refers to {target}")));
+    }
+    Ok(referrers)
+}
+
 /// Returns the objects of a file, in the order in which they were made. Leaves out the internal tables of the engine
 /// and of the migration runner, by their exact names.
 pub(super) fn read(db: &Connection) -> Result<Vec<Object>> {

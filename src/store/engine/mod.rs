@@ -13,6 +13,7 @@ pub(super) mod functions;
 pub(super) mod heap;
 pub(super) mod joined;
 pub(super) mod readers;
+pub(in crate::store) mod strangers;
 pub(super) mod trace;
 pub(super) mod transaction;
 pub(super) mod uri;

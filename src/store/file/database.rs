@@ -11,6 +11,7 @@ use super::checkpoint;
 use super::place::{self, Place};
 use crate::error::{Error, Result};
 use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, set_up};
+use crate::store::derived::schema;
 #[cfg(unix)]
 use crate::store::engine::files;
 use crate::store::engine::{WhileDoing as _, heap, joined, transaction, translate};
@@ -290,6 +291,14 @@ fn recognise(db: &Connection, place: &Place, schema: Schema) -> Result<u32> {
     let (application, version, objects) = look().map_err(|error| refusal(error, place))?;
     if application == 0 && objects == 0 {
         return Ok(0);
+    }
+    if application == 0 && version == 0 && schema::is_of_annals(db)? {
+        let version = schema::version_of_dump(db)?;
+        let what = format!(
+            "loaded from the dump of an Annals file, which leaves out what marks it as one; `PRAGMA application_id = \
+             {APPLICATION_ID}; PRAGMA user_version = {version};` in sqlite3 marks it, and `annals verify` checks it then"
+        );
+        return Err(Error::ForeignFile { path: place.path(), what });
     }
     if application != i64::from(APPLICATION_ID) {
         let what = format!("an SQLite database of another program (application id {application:#x})");

@@ -4,7 +4,8 @@ use rusqlite::Connection;
 
 use crate::error::{Error, Result};
 use crate::ids::{ActNumber, ConversationId, Timestamp};
-use crate::store::derived::projection;
+use crate::store::derived::{projection, schema};
+use crate::store::engine::strangers::naming_strangers;
 use crate::store::table::admin::{self, ActKind, NewAct, Receipt};
 use crate::store::table::{
     archive, arrival, attachment, base_state, catalogue, change, guards, log, origin, related,
@@ -145,7 +146,14 @@ impl Gone {
 }
 
 /// Deletes a conversation from every table. Runs within a write transaction.
+///
+/// # Errors
+/// The error of a rejected statement names the tables and triggers of other programs that may have rejected it.
 pub(super) fn take_out(db: &Connection, conversation: &ConversationId) -> Result<Gone> {
+    take_out_rows(db, conversation).map_err(|error| naming_strangers(error, || schema::referrers(db)))
+}
+
+fn take_out_rows(db: &Connection, conversation: &ConversationId) -> Result<Gone> {
     let entry = catalogue::Entry::load(db, conversation)?
         .ok_or_else(|| Error::UnknownConversation { conversation: conversation.to_string() })?;
     let key = entry.key;

@@ -2,7 +2,6 @@
 //! for it.
 
 mod hosted;
-mod strangers;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,6 +19,7 @@ use crate::store::derived::projection::{self, Look, ProjectionStatus, catalogue,
 use crate::store::derived::schema;
 use crate::store::engine::is_damage;
 use crate::store::engine::readers::Readers;
+use crate::store::engine::strangers::naming_strangers;
 use crate::store::engine::trace::Span;
 use crate::store::engine::transaction::{Write, all_or_nothing};
 use crate::store::file::database;
@@ -29,7 +29,6 @@ use crate::store::options::Options;
 use crate::store::table::log;
 use crate::store::table::repair::{self, Mending, Repair};
 use crate::store::{Maintenance, Store};
-use strangers::naming_strangers;
 
 /// Projections follow if nothing was appended for this long.
 const QUIET: Duration = Duration::from_millis(100);

@@ -14,6 +14,7 @@ use super::{COUNTS, discard, give_name, partial, sync};
 use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
 use crate::store::derived::migration::SCHEMA_VERSION;
+use crate::store::derived::schema;
 use crate::store::engine::WhileDoing as _;
 use crate::store::engine::transaction::Write;
 use crate::store::file::database;
@@ -34,6 +35,7 @@ const KNOWN: &str = "DROP TABLE IF EXISTS temp.known; CREATE TABLE temp.known (k
 const PART: &str = "CREATE TABLE part (number INTEGER, store_id TEXT, schema INTEGER, program TEXT, taken_at INTEGER, \
      from_position INTEGER, to_position INTEGER, conversations INTEGER, events INTEGER, before TEXT, \
      before_digest BLOB); CREATE TABLE reach (place INTEGER, growing INTEGER, whole BLOB)";
+const LEFT_OUT: &str = "CREATE TABLE left_out (name TEXT)";
 const ADD_PART: &str = "INSERT INTO part VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
 /// The program that makes a backup, as its parts name it.
@@ -78,6 +80,8 @@ pub struct BackupResult {
     /// The number of older files that remain and may hold content that was erased or redacted since they were written.
     /// 0 for a part: nothing was, since the backup before.
     pub outdated: usize,
+    /// The tables of other programs that it did not look at. Only a full backup has them. Empty if it is full.
+    pub left_out: Vec<String>,
     /// The file's size in bytes.
     pub bytes: u64,
 }
@@ -123,7 +127,8 @@ impl Backup<'_> {
         // Closing the connection moves the changes from the write-ahead log into the file itself.
         drop(db);
         let bytes = std::fs::metadata(to).map_err(Error::io("reading", to))?.len();
-        Ok(Some(step(to, taken_at, (from, head), held, bytes)))
+        let left_out = self.foreign_tables()?;
+        Ok(Some(BackupResult { left_out, ..step(to, taken_at, (from, head), held, bytes) }))
     }
 
     /// Writes what is new since the last backup in `folder` to a new file there. `None` if nothing has changed.
@@ -143,7 +148,7 @@ impl Backup<'_> {
         let series = folder::last_series(&files);
         if let [first, .., last] | [first @ last] = series {
             self.refuse_other(&id_of(last)?, folder)?;
-            if !how.full && schema(last)? == SCHEMA_VERSION {
+            if !how.full && schema_of(last)? == SCHEMA_VERSION {
                 let weight: u64 = series.iter().skip(1).map(|file| file.bytes).sum();
                 match self.write_part(folder, series, weight <= first.bytes)? {
                     Written::Nothing => return Ok(None),
@@ -191,7 +196,11 @@ impl Backup<'_> {
         let file = BackupFile::next(folder, series, false, taken_at, to);
         give_name(&partial, &file.path)?;
         sync(folder)?;
-        Ok(Written::Part(step(&file.path, taken_at, (before.to, to), held, bytes)))
+        let left_out = self.foreign_tables()?;
+        Ok(Written::Part(BackupResult {
+            left_out,
+            ..step(&file.path, taken_at, (before.to, to), held, bytes)
+        }))
     }
 
     fn collect_into(
@@ -268,6 +277,10 @@ impl Backup<'_> {
         )
         .doing(DOING)?;
         Reach::of(db, "source")?.save(db)?;
+        db.execute_batch(LEFT_OUT).doing(DOING)?;
+        for table in self.foreign_tables()? {
+            db.execute("INSERT INTO left_out VALUES (?1)", [table]).doing(DOING)?;
+        }
         Ok(Position(head.cast_unsigned()))
     }
 
@@ -286,6 +299,14 @@ impl Backup<'_> {
         }
         let what = format!("it is of the store {id}, not of {mine}");
         Err(Error::NotItsBackup { path: path.to_owned(), what })
+    }
+
+    /// Returns the names of the tables of other programs in the file. A full backup has them, and a part has not.
+    ///
+    /// # Errors
+    /// Any read error.
+    pub fn foreign_tables(&self) -> Result<Vec<String>> {
+        self.store.read(schema::foreign_tables)
     }
 
     /// Returns a subscriber to changes of the file by this process or another one.
@@ -340,7 +361,7 @@ pub(super) fn open_part(file: &BackupFile) -> Result<Connection> {
 }
 
 /// Returns the schema version of a file of a folder of backups.
-fn schema(file: &BackupFile) -> Result<u32> {
+fn schema_of(file: &BackupFile) -> Result<u32> {
     open_part(file)?
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .doing("opening a part of a backup")
@@ -425,6 +446,7 @@ fn full_step(path: &Path, taken_at: Timestamp, report: &super::BackupReport) -> 
         events: report.events,
         pruned: 0,
         outdated: 0,
+        left_out: Vec::new(),
         bytes: report.bytes,
     }
 }
@@ -447,6 +469,7 @@ fn step(
         events: held.events,
         pruned: 0,
         outdated: 0,
+        left_out: Vec::new(),
         bytes,
     }
 }

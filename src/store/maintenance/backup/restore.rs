@@ -80,6 +80,9 @@ pub struct Restored {
     pub cut: u64,
     /// Conversations that were kept although a backup file that was used removes them.
     pub spared: Vec<String>,
+    /// The tables of other programs that the parts of the backup do not have. They are as the last full backup has them,
+    /// or missing.
+    pub left_out: Vec<String>,
     /// The result of verifying the whole file.
     pub verification: Verification,
     /// The file's size in bytes.
@@ -186,14 +189,15 @@ fn make(
     // After this the file is complete by itself, without a write-ahead log beside it.
     settle(partial)?;
     let bytes = std::fs::metadata(partial).map_err(Error::io("reading", partial))?.len();
-    let Built { taken_at, files, spared } = built;
-    Ok(Restored { taken_at, files, last_position, cut, spared, verification, bytes })
+    let Built { taken_at, files, spared, left_out } = built;
+    Ok(Restored { taken_at, files, last_position, cut, spared, left_out, verification, bytes })
 }
 
 struct Built {
     taken_at: Option<Timestamp>,
     files: usize,
     spared: Vec<String>,
+    left_out: Vec<String>,
 }
 
 fn from_file(from: &Path, partial: &Path, point: &RestorePoint) -> Result<Built> {
@@ -208,7 +212,7 @@ fn from_file(from: &Path, partial: &Path, point: &RestorePoint) -> Result<Built>
     {
         return Err(Error::UnknownConversation { conversation: id.to_string() });
     }
-    Ok(Built { taken_at: None, files: 1, spared: Vec::new() })
+    Ok(Built { taken_at: None, files: 1, spared: Vec::new(), left_out: Vec::new() })
 }
 
 fn from_folder(folder: &Path, partial: &Path, point: &RestorePoint) -> Result<Built> {
@@ -243,7 +247,20 @@ fn from_folder(folder: &Path, partial: &Path, point: &RestorePoint) -> Result<Bu
         spared.extend(apply_part(&db, &pair[0], &pair[1], spare, spared.is_empty())?);
     }
     db.close().map_err(|(_, error)| error).doing(DOING)?;
-    Ok(Built { taken_at: Some(target.taken_at), files: series.len(), spared })
+    let left_out = left_out(target)?;
+    Ok(Built { taken_at: Some(target.taken_at), files: series.len(), spared, left_out })
+}
+
+/// Returns the tables of other programs that a file of a folder does not have. None if it is a full backup, or if an older
+/// version wrote it.
+fn left_out(file: &BackupFile) -> Result<Vec<String>> {
+    let db = open_part(file)?;
+    if file.is_full || !super::tables::has(&db, "main", "left_out")? {
+        return Ok(Vec::new());
+    }
+    db.prepare("SELECT name FROM left_out ORDER BY rowid")
+        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+        .doing(DOING)
 }
 
 /// Returns the index of the last file that the restore needs.

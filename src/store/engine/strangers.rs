@@ -4,8 +4,11 @@ use rusqlite::ErrorCode;
 
 use crate::error::{Error, Result};
 
-/// Adds to an error the objects of other programs that may have caused it: a statement on derived tables was rejected.
-pub(super) fn naming_strangers(error: Error, strangers: impl FnOnce() -> Result<Vec<String>>) -> Error {
+/// Adds to an error the objects of other programs that may have caused it: they rejected a statement.
+pub(in crate::store) fn naming_strangers(
+    error: Error,
+    strangers: impl FnOnce() -> Result<Vec<String>>,
+) -> Error {
     let (doing, source) = match error {
         Error::Storage { doing, source } => (doing, source.downcast::<rusqlite::Error>()),
         other => return other,

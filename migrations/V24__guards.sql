@@ -413,6 +413,9 @@ UPDATE sqlite_schema SET sql = 'CREATE VIRTUAL TABLE transcript_search USING fts
 )' WHERE name = 'transcript_search' AND type = 'table';
 PRAGMA writable_schema = RESET;
 
+-- Its projection makes it again.
+DROP VIEW IF EXISTS state_snapshots;
+
 -- The views with a type for every column that is computed; what they say is the same.
 
 DROP VIEW problems;

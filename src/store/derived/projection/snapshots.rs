@@ -40,7 +40,7 @@ pub(super) const DESCRIPTION: Description = Description {
 ) STRICT",
         "CREATE VIEW state_snapshots AS
 SELECT c.id AS conversation_id, s.sequence AS sequence, s.leaf AS leaf_sequence,
-       s.whole AS whole, coalesce(s.branch, s.whole) AS branch
+       s.whole AS whole, CAST(coalesce(s.branch, s.whole) AS TEXT) AS branch
 FROM state_snapshot AS s
 JOIN conversation AS c ON c.key = s.conversation",
     ],

@@ -16,14 +16,10 @@ use crate::event::PayloadError;
 use crate::ids::{ConversationId, EventId, IdError, Version};
 use crate::state::base::BaseStateError;
 
-pub use class::ErrorClass;
-pub use contradiction::Contradiction;
-pub use expected::Expected;
-pub use input::InputError;
-pub use nature::{Result, Source};
-pub use own::OwnProjectionError;
-pub use setup::SetupError;
-pub use shared::SharedError;
+pub use self::{class::ErrorClass, contradiction::Contradiction, expected::Expected, input::InputError};
+pub use self::{
+    nature::Result, nature::Source, own::OwnProjectionError, setup::SetupError, shared::SharedError,
+};
 
 /// An error of the store or its tools.
 #[derive(Debug, thiserror::Error)]
@@ -315,6 +311,9 @@ pub enum Error {
     /// The store was called from within one of its own write calls. Call it after that call has returned.
     #[error("the store was called from within a call that writes to it; call it when that one has returned")]
     WithinCall,
+    /// The store was closed by one of its handles. Open the file again.
+    #[error("the store is closed; open the file again")]
+    Closed,
     /// The open file is no longer the file at its path. Close this store, restore the file, and open it again.
     #[error("{path:?} was moved, removed or replaced while open: {what}; no further write is acknowledged")]
     Moved {

@@ -89,6 +89,8 @@ mod git;
 pub mod hook;
 mod hunks;
 mod ids;
+#[cfg(all(unix, any(feature = "agent", feature = "cli")))]
+mod ignored;
 mod json;
 #[cfg(feature = "agent")]
 pub mod llm;

@@ -53,6 +53,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, _: &Output) -> Result<
 fn serve(path: &Path, recall: Recall) -> Result<u8> {
     let failed = |source| Error::io("serving", path)(source);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
+    let ended = recall.clone();
     runtime.block_on(async {
         let mut end = EndSignals::caught().map_err(failed)?;
         let ending = CancellationToken::new();
@@ -67,6 +68,7 @@ fn serve(path: &Path, recall: Recall) -> Result<u8> {
         }
         .map_err(failed)
     })?;
+    ended.close();
     // The thread that reads standard input ends with the process.
     runtime.shutdown_timeout(THREADS_WAIT);
     Ok(DONE)

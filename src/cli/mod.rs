@@ -27,6 +27,7 @@ mod doctor;
 #[cfg(all(test, feature = "agent", feature = "server"))]
 mod documented;
 mod edits;
+mod ends;
 mod erase;
 mod events;
 mod export;
@@ -133,7 +134,10 @@ pub fn main() -> ExitCode {
     };
     let output = Output::new(arguments.json, is_paged(&given));
     let place = Place { path: &arguments.db, shared: arguments.shared.as_deref() };
-    match arguments.command.run(&place, &output).and_then(|code| output.flush().map(|()| code)) {
+    let done = arguments.command.run(&place, &output).and_then(|code| output.flush().map(|()| code));
+    ends::wait_for_the_end();
+    ends::close();
+    match done {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::from(DONE),
         Err(error) => {
@@ -232,7 +236,7 @@ impl<'a> Place<'a> {
 
     fn open(&self, options: &Options) -> Result<Store> {
         let options = Options { actor: actor::who(), ..options.clone() };
-        let store = self.open_here_or_shared(&options)?;
+        let store = ends::opened(|| self.open_here_or_shared(&options))?;
         upgrade::tell(&store, self.path);
         loading::tell(&store);
         if let Some(warning) = store.maintenance().write_log().warning() {

@@ -67,6 +67,7 @@ impl Pager {
         // The interrupt key is the pager's. Until it ends, the shell must not show its prompt.
         let ignored = Arc::new(AtomicBool::new(false));
         let _unchanged = signal_hook::flag::register(signal_hook::consts::SIGINT, ignored);
+        super::ends::takes_over(&[signal_hook::consts::SIGINT]);
         if rustix::stdio::dup2_stdout(&input).is_err() {
             // The pager gets no input and ends.
             drop(input);

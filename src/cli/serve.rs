@@ -12,6 +12,7 @@ use tokio::runtime::Builder;
 #[cfg(unix)]
 use super::anew;
 use super::backups::BackupArguments;
+use super::ends;
 use super::heads::HeadArguments;
 use super::journal::{self, Journal, LogArguments};
 use super::keys::Given;
@@ -43,7 +44,8 @@ const PORT: u16 = 8000;
 /// OH_WEBHOOKS, OH_MAX_CONCURRENT_RUNS, OH_CONVERSATIONS_PATH, OH_PERSISTENCE_DIR, OH_WORKSPACE_PATH,
 /// OH_CONVERSATION_WORKTREE_ROOT and OH_CONVERSATION_IDLE_TTL_SECONDS; so is its file
 /// workspace/openhands_agent_server_config.json, or the file that OPENHANDS_AGENT_SERVER_CONFIG_PATH names. The
-/// server does not start if it is given a key that it does not understand.
+/// server does not start if it is given a key that it does not understand. SIGTERM, SIGINT, SIGQUIT and SIGHUP (a closed
+/// terminal; with `--tls-cert` it reads the certificate again) end it: runs are paused, and the file alone is whole.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     annals serve\n  \
@@ -338,13 +340,19 @@ pub(super) fn listen(
     let served = runtime.block_on(async {
         let url = bound.url(certificates.is_some()).map_err(failed)?;
         #[cfg(unix)]
+        let other = certificates.is_some().then(tokio::signal::unix::SignalKind::hangup);
+        #[cfg(unix)]
         let _reloading = match &certificates {
             Some(certificates) => Some(tokio::spawn(reload(certificates.clone()).map_err(failed)?)),
             None => None,
         };
         let (listener, _file) = bound.into_listener(certificates).map_err(failed)?;
         // Signals are handled before a client can learn the address.
-        let mut end = EndSignals::caught().map_err(failed)?;
+        #[cfg(unix)]
+        let end = EndSignals::caught_but(other);
+        #[cfg(not(unix))]
+        let end = EndSignals::caught();
+        let mut end = end.map_err(failed)?;
         on_listening(&store, &url)?;
         #[cfg(feature = "postgres")]
         let config = shared::advertising(config, &url);
@@ -361,6 +369,8 @@ pub(super) fn listen(
         }
         served
     });
+    // Whatever still has a handle of the store, such as a request that hangs, does not keep the file open.
+    ends::close();
     // The process does not wait for a thread that is blocked by a disk or by a program that never answers.
     runtime.shutdown_timeout(THREADS_WAIT);
     private::remove(private::beginning());
@@ -372,6 +382,7 @@ pub(super) fn listen(
 fn reload(certificates: Certificates) -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut hangup = signal(SignalKind::hangup())?;
+    ends::takes_over(&[SignalKind::hangup().as_raw_value()]);
     Ok(async move {
         while hangup.recv().await.is_some() {
             let own = certificates.clone();

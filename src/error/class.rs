@@ -16,7 +16,7 @@ pub enum ErrorClass {
     Invalid,
     /// The input is over a limit.
     TooLarge,
-    /// The call was ended before it was done.
+    /// The call was ended before it was done, or the store is closed.
     Cancelled,
     /// The store has too much to do. The same call may succeed later.
     Busy,
@@ -69,7 +69,7 @@ impl Error {
             | Self::Finder(_)
             | Self::Subscription { .. } => ErrorClass::Invalid,
             Self::BatchTooLarge { .. } | Self::AttachmentTooLarge { .. } => ErrorClass::TooLarge,
-            Self::QueryCancelled => ErrorClass::Cancelled,
+            Self::QueryCancelled | Self::Closed => ErrorClass::Cancelled,
             Self::Busy { .. }
             | Self::NoReader
             | Self::Overloaded { .. }

@@ -83,6 +83,15 @@ impl Recall {
         }))
     }
 
+    /// Closes the file, if it was opened here. A connection that only reads leaves the write-ahead log beside the file if
+    /// another program was ended while it wrote, so the file is then opened to write once, unless it is to stay as it is.
+    pub(crate) fn close(&self) {
+        let Source::File(file) = &self.0.source else { return };
+        let store = file.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // What the file lacks then, the next program that opens it does.
+        let _stays_beside_it = store.close().and_then(|()| file.write(|_| Ok(())));
+    }
+
     /// Returns whether titles may be set.
     pub(super) fn has_titles(&self) -> bool {
         matches!(&self.0.source, Source::File(File { has_titles: true, .. }))

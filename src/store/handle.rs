@@ -1,7 +1,7 @@
 //! The handle itself: opens a store, appends, moves HEAD, reads and changes what a conversation has beside its events.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use r2d2_sqlite::SqliteConnectionManager;
@@ -29,6 +29,8 @@ use crate::store::{
     Append, Appended, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BaseState, BaseStateChange, Inner, Leaf,
     Maintenance, Mark, Options, Store, WriteCounts,
 };
+
+mod closing;
 
 /// The minimum time that a reader waits for a connection of the pool, because the connection may have to be opened.
 const POOL_PATIENCE_MIN: Duration = Duration::from_secs(1);
@@ -138,14 +140,14 @@ impl Store {
             options: options.clone(),
             hosted,
             upgraded_from,
+            watch: feed::Watch::new(uri, flags, Arc::clone(readers.open())),
             readers,
             writer,
             presence,
             signal,
             following,
             compared: Compared::default(),
-            projector,
-            watch: feed::Watch::new(uri, flags),
+            projector: Mutex::new(projector),
             #[cfg(feature = "aio")]
             shared: crate::store::read::notification::Shared::new(options),
         })))

@@ -44,7 +44,9 @@ mod table;
 mod transfer;
 mod write;
 
-use std::sync::Arc;
+#[cfg(any(feature = "cli", feature = "postgres"))]
+use std::sync::Weak;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
 
@@ -108,12 +110,12 @@ pub use read::usage::ReplyUsage;
 pub(crate) use replica::{Effects, Head, Row, Standing};
 #[cfg(feature = "postgres")]
 pub use replica::{Rebuilt, ReplicaCheck, ReplicaProgress, ReplicaStatus};
+#[cfg(feature = "postgres")]
+pub(crate) use replicated::Begin;
 #[cfg(all(feature = "server", feature = "postgres"))]
 pub(crate) use replicated::Home;
 #[cfg(feature = "postgres")]
 pub use replicated::Replica;
-#[cfg(feature = "postgres")]
-pub(crate) use replicated::{Begin, WeakStore};
 #[cfg(all(feature = "agent", feature = "postgres"))]
 pub(crate) use replicated::{Lease, Leased};
 pub use table::admin::{Act, ActKind, Receipt};
@@ -171,6 +173,19 @@ use write::writer::Writer;
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
+/// A handle that does not keep a store open.
+#[cfg(any(feature = "cli", feature = "postgres"))]
+#[derive(Clone)]
+pub(crate) struct WeakStore(Weak<Inner>);
+
+#[cfg(any(feature = "cli", feature = "postgres"))]
+impl WeakStore {
+    /// Returns the store, if it still has a handle.
+    pub(crate) fn upgrade(&self) -> Option<Store> {
+        self.0.upgrade().map(Store)
+    }
+}
+
 struct Inner {
     place: Place,
     options: Options,
@@ -187,7 +202,7 @@ struct Inner {
     following: Option<Arc<Following>>,
     /// The schema that was last found complete, if the file is read-only.
     compared: Compared,
-    projector: Option<Projector>,
+    projector: Mutex<Option<Projector>>,
     watch: feed::Watch,
     #[cfg(feature = "aio")]
     shared: read::notification::Shared,
@@ -246,6 +261,12 @@ pub struct Maintenance<'a> {
 }
 
 impl Store {
+    /// Returns a handle that does not keep the store open.
+    #[cfg(any(feature = "cli", feature = "postgres"))]
+    pub(crate) fn downgrade(&self) -> WeakStore {
+        WeakStore(Arc::downgrade(&self.0))
+    }
+
     fn writer(&self) -> Result<&Arc<Writer>> {
         self.0.writer.as_ref().ok_or_else(|| Error::ReadOnly { path: self.path() })
     }
@@ -265,17 +286,23 @@ impl Store {
             self.0.presence.check_file()?;
         }
         self.0.presence.check_unchanged()?;
-        let db = self.0.readers.get().map_err(|_| self.no_reader())?;
+        let db = self.0.readers.get().ok_or_else(|| self.no_reader())?;
         let done = work(&db);
         // If the file changed meanwhile, any result is invalid, also an error.
         self.0.presence.check_unchanged()?;
-        done
+        done.map_err(|error| self.closed_or(error))
+    }
+
+    /// Returns why work on the store failed: the error, or that the store was closed meanwhile, which interrupts it.
+    fn closed_or(&self, error: Error) -> Error {
+        if self.0.readers.open().is_closed() { Error::Closed } else { error }
     }
 
     /// Why there is no reading connection. The pool keeps only an error's text: opening again gives the error.
     fn no_reader(&self) -> Error {
         let retry = self.0.watch.connect().and_then(|db| db.query_row("PRAGMA user_version", [], |_| Ok(())));
         match retry {
+            Err(_) if self.0.readers.open().is_closed() => Error::Closed,
             Err(cause) => database::refusal(cause, &self.0.place),
             Ok(()) => Error::NoReader,
         }
@@ -296,15 +323,31 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if self.presence.is_forked() {
             // After a fork, the threads to wait for are in another process, and so are the locks of the connections.
-            std::mem::forget((self.writer.take(), self.projector.take()));
+            // Another thread may have had the lock when the process was forked.
+            let projector = std::mem::take(&mut self.projector);
+            std::mem::forget((self.writer.take(), projector));
             self.readers.forget();
             self.watch.forget();
             return;
         }
         self.signal.close();
         self.watch.stop();
-        if let Some(projector) = self.projector.take() {
+        if let Some(projector) = self.projector.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             projector.finish();
+        }
+        if self.writer.is_none() {
+            self.readers.finish();
+            self.remove_empty_log();
+        }
+    }
+}
+
+impl Inner {
+    /// Removes what a store that only reads has made beside the file, when its connections are closed: an empty log and its
+    /// shared memory.
+    fn remove_empty_log(&self) {
+        if self.presence.log().and_then(|log| log.metadata().ok()).is_some_and(|log| log.len() == 0) {
+            file::checkpoint::remove_empty_log(&self.place);
         }
     }
 }

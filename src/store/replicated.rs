@@ -2,14 +2,14 @@
 //! and is made anew.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::file::place::Place;
 use super::replica::{Comparing, Rebuilt, ReplicaCheck, ReplicaProgress, ReplicaStatus};
 use super::table::{log, replica};
 use super::write::order::{News, Sequencer, Turn};
-use super::{Durability, Inner, Options, Seen, Store};
+use super::{Durability, Options, Seen, Store};
 use crate::error::{Error, Result, SharedError};
 #[cfg(feature = "agent")]
 use crate::ids::ConversationId;
@@ -52,16 +52,6 @@ impl std::fmt::Debug for Lease {
 /// The right to be asked by other servers about a conversation. Dropping it gives it up.
 #[cfg(feature = "server")]
 pub(crate) struct Home(#[allow(dead_code, reason = "it is only dropped")] Box<dyn Send + Sync>);
-
-/// A handle that does not keep a store open.
-pub(crate) struct WeakStore(Weak<Inner>);
-
-impl WeakStore {
-    /// Returns the store, if it is still open.
-    pub(crate) fn upgrade(&self) -> Option<Store> {
-        self.0.upgrade().map(Store)
-    }
-}
 
 /// What concerns the shared log of a store. [`Store::replica`] returns it.
 #[derive(Clone, Copy)]
@@ -124,11 +114,6 @@ impl Store {
     pub fn replica(&self) -> Option<Replica<'_>> {
         let order = self.0.writer.as_ref()?.order()?;
         Some(Replica { store: self, order })
-    }
-
-    /// Returns a handle that does not keep the store open.
-    pub(crate) fn downgrade(&self) -> WeakStore {
-        WeakStore(Arc::downgrade(&self.0))
     }
 
     /// Takes the right to run a conversation among all machines that share the log.

@@ -54,6 +54,7 @@ mod derived_crash;
 mod doctor;
 mod drawing;
 mod edits;
+mod ends;
 mod evaluation;
 mod events;
 #[cfg(all(feature = "agent", unix))]

@@ -104,6 +104,7 @@ fn signals() -> Result<Arc<AtomicBool>> {
         signal_hook::flag::register_conditional_shutdown(number, 128 + number, flag.clone())
             .map_err(failed())?;
         signal_hook::flag::register(number, flag.clone()).map_err(failed())?;
+        crate::cli::ends::takes_over(&[number]);
     }
     Ok(flag)
 }

@@ -13,6 +13,8 @@ use crossterm::terminal::{
 use crossterm::{cursor, execute, queue, style};
 
 use super::player::{Flow, Frame, Key, Player};
+#[cfg(unix)]
+use crate::cli::ends;
 use crate::cli::print::Output;
 use crate::error::{Error, Result};
 
@@ -30,7 +32,7 @@ pub(super) fn play(player: &mut Player<'_>, output: &Output) -> Result<()> {
     // The process ends by the signal itself, so that its sender sees that.
     #[cfg(unix)]
     if let Ok(signal @ 1..) = i32::try_from(signal.load(Ordering::Relaxed)) {
-        signal_hook::low_level::emulate_default_handler(signal).map_err(failed)?;
+        ends::by_signal(signal);
     }
     result
 }
@@ -126,6 +128,7 @@ fn signals() -> Result<Arc<AtomicUsize>> {
     for number in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
         let value = usize::try_from(number).unwrap_or(0);
         signal_hook::flag::register_usize(number, signal.clone(), value).map_err(failed)?;
+        ends::takes_over(&[number]);
     }
     Ok(signal)
 }

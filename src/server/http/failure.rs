@@ -308,6 +308,7 @@ mod tests {
             (Error::NoReader, 503, true),
             (Error::Overloaded { waiting: 1, bytes: 1 }, 503, true),
             (Error::QueryCancelled, 503, false),
+            (Error::Closed, 503, false),
             (Error::NoRoom { path: "/x".into(), needed: 2, free: 1 }, 507, false),
         ] {
             let text = error.to_string();

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, ffi};
 
+use super::readers::CLOSED;
 use crate::error::{Error, Result, SharedError};
 
 /// Adds to an engine error what was being done.
@@ -22,6 +23,9 @@ pub(in crate::store) fn translate(error: rusqlite::Error, doing: &'static str) -
         && let Some(what) = message.strip_prefix(DAMAGED)
     {
         return Error::Corrupt { what: what.to_owned() };
+    }
+    if matches!(&error, rusqlite::Error::SqliteFailure(_, Some(message)) if message == CLOSED) {
+        return Error::Closed;
     }
     if is_busy(&error) {
         return Error::Busy { waited_ms: 0 };

@@ -18,6 +18,7 @@ use std::time::Duration;
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags};
 
+use super::place::Place;
 use crate::ids::Timestamp;
 use crate::store::engine::trace::Span;
 use crate::store::engine::transaction;
@@ -229,12 +230,30 @@ impl Checkpointer {
     }
 }
 
-impl Drop for Checkpointer {
-    fn drop(&mut self) {
+impl Checkpointer {
+    /// Ends the thread and waits for it. It closes its connection.
+    pub(in crate::store) fn close(&mut self) {
         self.shared.set(State::Closed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Removes an empty log and its shared memory, unless another connection has the file open. The last connection that may
+/// write does that when it is closed. Nothing is done if the file may not be written.
+pub(in crate::store) fn remove_empty_log(place: &Place) {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if let Ok(db) = Connection::open_with_flags(place.uri(""), flags) {
+        // The engine opens the log with the first read.
+        let _stays = db.query_row("PRAGMA user_version", [], |_| Ok(()));
     }
 }
 

@@ -15,6 +15,7 @@ use rusqlite::{Connection, OpenFlags, Row, params};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Sequence};
 use crate::store::Store;
+use crate::store::engine::readers::{Open, Reader};
 use crate::store::engine::trace::Span;
 use crate::store::engine::{self, WhileDoing as _};
 use crate::store::file::place::Place;
@@ -364,18 +365,20 @@ fn admitted(
 pub(in crate::store) struct Watch {
     uri: String,
     flags: OpenFlags,
+    /// The count of the connections that read.
+    open: Arc<Open>,
     stopped: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Watch {
-    pub(in crate::store) fn new(uri: String, flags: OpenFlags) -> Self {
-        Self { uri, flags, stopped: Arc::default(), thread: Mutex::default() }
+    pub(in crate::store) fn new(uri: String, flags: OpenFlags, open: Arc<Open>) -> Self {
+        Self { uri, flags, open, stopped: Arc::default(), thread: Mutex::default() }
     }
 
     /// Opens a new connection for reading.
-    pub(in crate::store) fn connect(&self) -> rusqlite::Result<Connection> {
-        Connection::open_with_flags(&self.uri, self.flags)
+    pub(in crate::store) fn connect(&self) -> rusqlite::Result<Reader> {
+        self.open.connect(|| Connection::open_with_flags(&self.uri, self.flags))
     }
 
     /// The URI with which the file is opened for reading.

@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::Connection;
-
 use super::feed::data_version;
 use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::store::engine::WhileDoing as _;
+use crate::store::engine::readers::Kept;
 use crate::store::table::server_key::{self, ServerKey};
 
 const DOING: &str = "reading the keys of servers";
@@ -24,7 +23,7 @@ pub(crate) struct ServerKeys {
 #[derive(Default)]
 struct Seen {
     /// The connection that tells whether the file was written to.
-    watch: Option<Connection>,
+    watch: Option<Kept>,
     /// The number of the file's state from which the keys are.
     version: Option<i64>,
     keys: Arc<Vec<ServerKey>>,
@@ -56,7 +55,8 @@ impl ServerKeys {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(version) = self.version(&mut seen)? else { return Ok(None) };
         if seen.version != Some(version) {
-            let Some(Ok(keys)) = seen.watch.as_ref().map(server_key::all) else { return Ok(None) };
+            let read = seen.watch.as_ref().and_then(|watch| watch.with(server_key::all));
+            let Some(Ok(keys)) = read else { return Ok(None) };
             seen.keep(keys, Some(version));
         }
         Ok(Some(Arc::clone(&seen.keys)))
@@ -90,10 +90,10 @@ impl ServerKeys {
             None => {
                 let watch = self.store.0.watch.connect().doing(DOING)?;
                 watch.busy_timeout(Duration::ZERO).doing(DOING)?;
-                watch
+                watch.keep()
             }
         };
-        data_version(seen.watch.insert(watch)).doing(DOING)
+        seen.watch.insert(watch).with(data_version).ok_or(Error::Closed)?.doing(DOING)
     }
 }
 

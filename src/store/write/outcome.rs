@@ -55,6 +55,7 @@ pub(super) fn copied(error: &Error) -> Error {
             SharedError::Fenced { conversation: conversation.clone() }.into()
         }
         Error::Shared(SharedError::Differs { what }) => SharedError::Differs { what: what.clone() }.into(),
+        Error::Closed => Error::Closed,
         Error::Moved { path, what } => Error::Moved { path: path.clone(), what },
         other => Error::Storage { doing: "committing together", source: other.to_string().into() },
     }

@@ -48,6 +48,11 @@ impl Projector {
         Ok(Self(thread))
     }
 
+    /// Returns whether the thread has ended.
+    pub(in crate::store) fn has_ended(&self) -> bool {
+        self.0.is_finished()
+    }
+
     /// Waits until the thread has caught up for the last time and ends. The signal must be closed.
     pub(in crate::store) fn finish(self) {
         // This thread itself may drop the last handle. It cannot wait for its own end.
@@ -141,7 +146,7 @@ impl Following {
             begins_behind: true,
         };
         if !following.writer.is_ready()
-            && let Ok(db) = readers.get()
+            && let Some(db) = readers.get()
             && following.is_intact(&db).unwrap_or(false)
         {
             following.begins_behind = following.is_behind(&db).unwrap_or(true);

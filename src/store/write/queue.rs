@@ -245,7 +245,6 @@ impl Queue {
     }
 
     /// Returns whether no thread leads, or was called to lead.
-    #[cfg(feature = "server")]
     pub(super) fn is_free(&self) -> bool {
         !lock(&self.waiting).led
     }

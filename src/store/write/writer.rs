@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, InterruptHandle};
 
 use super::append::{Request, Session, Tried};
 use super::known::Known;
@@ -34,6 +34,7 @@ use crate::store::file::signal::Signal;
 use crate::store::options::Options;
 use crate::store::table::guards;
 
+mod closing;
 mod transact;
 
 pub(in crate::store) struct Writer {
@@ -44,6 +45,10 @@ pub(in crate::store) struct Writer {
     /// The log that the store shares with others. `None` if it is on its own.
     #[cfg(feature = "postgres")]
     order: Option<Arc<dyn Sequencer>>,
+    /// Whether the store was closed while it has handles.
+    is_closed: AtomicBool,
+    /// Interrupts the statement that runs on the connection.
+    interrupt: Mutex<InterruptHandle>,
     /// Whether the file was found to be no replica.
     is_alone: AtomicBool,
     /// Whether the write-ahead log may have what another store removed.
@@ -56,16 +61,6 @@ pub(in crate::store) struct Writer {
     pinned: Pinned,
     appends: AtomicU64,
     commits: AtomicU64,
-}
-
-impl Drop for Writer {
-    /// Moves the log into the file: a reader that closes last cannot. Not if the file or its log was replaced.
-    fn drop(&mut self) {
-        let slot = lock(&self.connection);
-        if slot.is_ready && self.presence.check().is_ok() {
-            slot.db.iter().for_each(checkpoint::rescue);
-        }
-    }
 }
 
 /// Counts what this store has written since it was opened.
@@ -112,6 +107,8 @@ impl Writer {
             hosted,
             #[cfg(feature = "postgres")]
             order,
+            is_closed: AtomicBool::new(false),
+            interrupt: Mutex::new(db.get_interrupt_handle()),
             is_alone: AtomicBool::new(false),
             #[cfg(feature = "postgres")]
             has_wiped: AtomicBool::new(false),
@@ -178,7 +175,7 @@ impl Writer {
         lead: Box<dyn FnOnce(Lead) + Send>,
     ) {
         let job = Arc::new(Job::later(request, done, lead));
-        if let Err(refusal) = self.presence.check_process() {
+        if let Err(refusal) = self.presence.check_process().and_then(|()| self.check_open()) {
             return job.answer(Err(refusal));
         }
         match self.queue.push_or_refuse(&job) {
@@ -249,9 +246,11 @@ impl Writer {
         }
     }
 
-    /// Refuses a call from within another call of this writer, which would wait for itself, and in a forked process.
+    /// Refuses a call from within another call of this writer, which would wait for itself, in a forked process, and once
+    /// the store is closed.
     fn refuse_reentry(&self) -> Result<()> {
         self.presence.check_process()?;
+        self.check_open()?;
         if leading::holds(self.id()) { Err(Error::WithinCall) } else { Ok(()) }
     }
 
@@ -382,6 +381,7 @@ impl Writer {
         check: fn(&Presence) -> Result<()>,
         work: impl FnOnce(&Connection) -> Result<T>,
     ) -> Result<T> {
+        self.check_open()?;
         let _held = Held::new(self.id());
         if slot.db.is_none() {
             self.presence.begin_anew();
@@ -396,7 +396,11 @@ impl Writer {
                 }
                 db
             }
-            empty @ None => empty.insert(database::open_writer(&self.place, &self.options)?),
+            empty @ None => {
+                let db = database::open_writer(&self.place, &self.options)?;
+                *lock(&self.interrupt) = db.get_interrupt_handle();
+                empty.insert(db)
+            }
         };
         slot.is_ready = true;
         let done = match catch_unwind(AssertUnwindSafe(|| work(db))) {
@@ -414,6 +418,8 @@ impl Writer {
             return Err(self.after_move(slot, moved));
         }
         slot.checkpointer.after_commit(db);
+        let done =
+            done.map_err(|error| if self.is_closed.load(Ordering::Relaxed) { Error::Closed } else { error });
         if done.as_ref().is_err_and(is_fatal) && matches!(self.place, Place::File(_)) {
             // After a failed write or sync the page cache and the file may differ: open the file again.
             slot.db = None;

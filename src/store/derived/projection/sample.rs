@@ -8,6 +8,7 @@ use super::{EVENTS_OF, STEP_EVENTS_MAX, Standing, all, each, facts, search, tabl
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::Store;
+use crate::store::engine::readers::Reader;
 use crate::store::engine::{WhileDoing as _, transaction};
 use crate::store::table::catalogue;
 
@@ -29,7 +30,7 @@ pub(crate) struct Drifted {
 
 /// Compares conversations one after the other on its own connection.
 pub(crate) struct Comparer {
-    db: Connection,
+    db: Reader,
     /// Whether the search index itself is damaged, so that none of its rows can be relied on.
     search_is_damaged: bool,
 }

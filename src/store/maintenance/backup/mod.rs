@@ -76,7 +76,7 @@ impl Backup<'_> {
     }
 
     fn copy_to(&self, partial: &Path) -> Result<BackupReport> {
-        self.write_to(partial)?;
+        self.write_to(partial).map_err(|error| self.store.closed_or(error))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let copy = Connection::open_with_flags(partial, flags).doing("checking the backup")?;
         let report = check(&copy, partial);

@@ -51,6 +51,7 @@ impl Audit<'_> {
             return Ok(seen);
         }
         let compared = self.store.compare_projections(&mut seen, progress);
+        let compared = compared.map_err(|error| self.store.closed_or(error));
         seen.bear("the derived data", compared)?;
         Ok(seen)
     }

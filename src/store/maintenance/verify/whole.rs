@@ -36,7 +36,10 @@ impl Audit<'_> {
     /// Any read error, except damage.
     pub fn verify_whole(&self, progress: &mut dyn FnMut(VerifyStep)) -> Result<Verification> {
         let mut seen = self.verify(None, &mut |now| progress(VerifyStep::Checking(now)))?;
-        seen.add(self.verify_structure(&mut || progress(VerifyStep::Structure))?);
+        seen.add(
+            self.verify_structure(&mut || progress(VerifyStep::Structure))
+                .map_err(|error| self.store.closed_or(error))?,
+        );
         let compared = self.verify_projections(&mut |now| progress(VerifyStep::Comparing(now)));
         if let Some(mut compared) = seen.bear("the derived data", compared)? {
             for drift in &mut compared.findings {

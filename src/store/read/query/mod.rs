@@ -177,6 +177,6 @@ impl Store {
         let values = run::values(&names, query.parameters)?;
         let spent = began.elapsed();
         self.catch_up()?;
-        run::run(self, query, &values, spent)
+        run::run(self, query, &values, spent).map_err(|error| self.closed_or(error))
     }
 }

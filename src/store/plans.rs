@@ -300,7 +300,7 @@ mod tests {
         "query_own",           // a statement of the host
         // One row for each such action: there are few, and they are read by number.
         "locks_are_own", // no statement
-        "list", // the names of the files of a folder
+        "list",          // the names of the files of a folder
         "repairs",
         "unfinished",
         "changes",

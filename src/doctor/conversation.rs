@@ -125,6 +125,10 @@ impl Doctor<'_> {
         }
         let imported = self.examine_import(&mut chart);
         let lacking = self.store.lacking(id).map(|gone| {
+            if !gone.is_empty() {
+                // Nothing is computed from what is left of it.
+                chart.findings.iter_mut().for_each(|finding| finding.remedy = None);
+            }
             for what in gone.into_iter().filter(|_| self.looks_for(Trouble::Lost)) {
                 chart.add(Trouble::Lost, what, None);
             }

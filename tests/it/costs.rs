@@ -194,7 +194,8 @@ fn a_file_of_the_schema_before_gets_the_right_costs_and_statuses_on_load() {
         db.execute_batch(&format!("DROP {kind} IF EXISTS {name}")).unwrap();
     }
     db.execute_batch(&format!(
-        "DROP VIEW usage; DROP TABLE usage_entry; {};
+        "DROP VIEW admin_log; ALTER TABLE admin_act DROP COLUMN salt; ALTER TABLE admin_act DROP COLUMN receipts_digest;
+         DROP VIEW usage; DROP TABLE usage_entry; {};
          UPDATE conversation SET status = 'running';
          UPDATE projection SET version = 4 WHERE name = 'usage';
          DELETE FROM refinery_schema_history WHERE version >= 17;

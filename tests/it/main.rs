@@ -76,6 +76,7 @@ mod hostile_bytes;
 mod hostile_children;
 mod hostile_files;
 mod imported_alive;
+mod lacking;
 #[cfg(feature = "agent")]
 mod llm_chat;
 #[cfg(feature = "agent")]

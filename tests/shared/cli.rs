@@ -86,7 +86,7 @@ fn the_program_works_on_a_replica_with_every_command() {
     alone.set_title(&page.conversations[0].id, Some("its own")).unwrap();
     // Every row of a file is compared with the log, and a file that differs is made anew.
     assert!(desk.says("b.db", &["shared", "check"]).contains("and the log are the same: "));
-    let db = rusqlite::Connection::open(scratch.path("b.db")).unwrap();
+    let db = crate::support::owner(scratch.path("b.db"));
     db.execute("UPDATE conversation SET title = 'another'", []).unwrap();
     drop(db);
     let differs = desk.run("b.db", &["shared", "check"]);

@@ -10,16 +10,11 @@ use rusqlite::Connection;
 use crate::replicas::{assert_equal, wait_for};
 use crate::server::Server;
 use crate::support::events::user_message;
-use crate::support::{Scratch, assert_sound, conversation, event_ids};
+use crate::support::{Scratch, assert_sound, conversation, event_ids, owner};
 
 /// Changes a file behind the back of its store, as a person with a shell can.
 fn change_by_hand(path: &std::path::Path, sql: &str) {
-    let db = Connection::open(path).unwrap();
-    db.busy_timeout(Duration::from_secs(60)).unwrap();
-    db.execute_batch(&format!(
-        "BEGIN IMMEDIATE; INSERT INTO maintenance (reason) VALUES ('by hand'); {sql}; DELETE FROM maintenance; COMMIT"
-    ))
-    .unwrap();
+    owner(path).execute_batch(&format!("BEGIN IMMEDIATE; {sql}; COMMIT")).unwrap();
 }
 
 const FORGET_THE_HASH: &str = "UPDATE event SET hash = zeroblob(32) WHERE position = (SELECT max(e.position) FROM event AS e \

@@ -17,6 +17,8 @@ const STRAYS: &str = "SELECT conversation, count(*), min(position) FROM event \
 const STUBS: &str = "SELECT e.position FROM event AS e WHERE octet_length(e.payload) = octet_length(?1) AND e.payload = ?1 \
      AND NOT EXISTS (SELECT 1 FROM archived_payload AS p JOIN archived_conversation AS a \
      ON a.conversation = e.conversation WHERE p.position = e.position) LIMIT 1";
+const EVENTS: &str = "SELECT event_count, (SELECT count(*) FROM event WHERE conversation = key) FROM conversation \
+     WHERE key = ?1";
 const CONVERSATIONS: &str = "SELECT key, id FROM conversation ORDER BY key";
 
 const DOING: &str = "comparing the file with what its log names";
@@ -29,6 +31,22 @@ impl Store {
     /// [`UnknownConversation`](crate::Error::UnknownConversation), and any read error.
     pub(crate) fn lacking(&self, conversation: &ConversationId) -> Result<Vec<String>> {
         self.snapshot(|db| changes::gone(db, catalogue::key(db, conversation)?, conversation))
+    }
+
+    /// Returns how many events of a conversation are gone, in words. `None` if it has as many as its row says.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), and any read error.
+    pub(crate) fn lacking_events(&self, conversation: &ConversationId) -> Result<Option<String>> {
+        self.snapshot(|db| {
+            let key = catalogue::key(db, conversation)?;
+            let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            let (named, found): (i64, i64) = db
+                .prepare_cached(EVENTS)
+                .and_then(|mut statement| statement.query_row([key], read))
+                .doing(DOING)?;
+            Ok((found < named).then(|| format!("{} of its {named} events are gone", named - found)))
+        })
     }
 
     /// Returns the events that belong to no conversation of the catalogue, in words.

@@ -19,6 +19,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::change::ChainEnd;
+use super::repair;
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::ids::{ActNumber, ConversationId, Timestamp};
@@ -51,7 +52,6 @@ const TO_BLIND: &str = "SELECT number, at, act, conversation, reason, os_user, h
      AND EXISTS (SELECT 1 FROM admin_receipt WHERE act = number) ORDER BY number";
 const BLIND: &str = "UPDATE admin_act SET receipts_digest = ?2, salt = NULL WHERE number = ?1";
 const FORGET: &str = "DELETE FROM admin_receipt WHERE act = ?1";
-const FORGET_REPAIRS: &str = "DELETE FROM repair WHERE conversation_id = ?1 AND repaired_at <= ?2";
 const ERASED: &str = "SELECT conversation, max(number), max(at) FROM admin_act \
      WHERE act = 'erase' AND conversation IS NOT NULL GROUP BY conversation";
 
@@ -428,7 +428,7 @@ pub(in crate::store) fn blind(
         run(BLIND, &[&number, &act.seal.over(&receipts(db, act.number)?).0])?;
         run(FORGET, &[&number])?;
     }
-    run(FORGET_REPAIRS, &[&conversation, &until.0])
+    repair::forget(db, conversation, until)
 }
 
 /// Removes the receipts of all conversations that were erased, as [`blind`] does. Older versions kept them.

@@ -17,6 +17,8 @@ const LIST: &str = "SELECT conversation_id, finding, found, done, event_ids, hea
 const OF_KIND: &str =
     "SELECT repaired_at, found FROM repair WHERE conversation_id = ?1 AND finding = ?2 ORDER BY key";
 
+const FORGET: &str = "DELETE FROM repair WHERE conversation_id = ?1 AND repaired_at <= ?2";
+
 /// The name of this program in receipts.
 const PROGRAM: &str = concat!("annals ", env!("CARGO_PKG_VERSION"));
 
@@ -120,6 +122,15 @@ pub(in crate::store) fn of_kind(
             statement.query_map([conversation.as_str(), finding], read)?.collect()
         })
         .doing("reading receipts")
+}
+
+/// Removes the receipts of a conversation up to a time. Call it between [`permit`](super::guards::permit) and
+/// [`forbid`](super::guards::forbid).
+pub(super) fn forget(db: &Connection, conversation: &str, until: Timestamp) -> Result<()> {
+    db.prepare_cached(FORGET)
+        .and_then(|mut statement| statement.execute(params![conversation, until.0]))
+        .map(drop)
+        .doing("removing receipts")
 }
 
 /// Makes a receipt of `why`, with the current time.

@@ -115,7 +115,11 @@ impl Exporter<'_> {
 
     /// Returns what the log names of a conversation and the file does not have, in words.
     fn lacking(&self, id: &ConversationId) -> Result<Vec<String>> {
-        match self.store.lacking(id) {
+        let lacking = self.store.lacking(id).and_then(|mut gone| {
+            gone.extend(self.store.lacking_events(id)?);
+            Ok(gone)
+        });
+        match lacking {
             // Damage there does not concern what was written: `verify` names it.
             Err(error) if Store::is_damage(&error) => Ok(Vec::new()),
             Err(Error::UnknownConversation { .. }) => Ok(Vec::new()), // it was deleted meanwhile

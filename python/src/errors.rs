@@ -7,6 +7,10 @@ use pyo3::types::PyType;
 
 /// Returns the exception for an error of the store.
 pub(crate) fn raised(error: Error) -> PyErr {
+    if matches!(error, Error::Closed) {
+        Python::attach(crate::ends::stop_daemon);
+        return invalid("the store is closed");
+    }
     let name = match error.class() {
         _ if is_not_found(&error) => "MissingError",
         _ if matches!(&error, Error::CannotOpen { what, .. } if what.starts_with("there is no")) => {

@@ -1,5 +1,6 @@
 //! The native part of the Python module `annals`. The module's own files give it its documented shape.
 
+mod ends;
 mod errors;
 mod follow;
 mod query;
@@ -24,5 +25,9 @@ fn _annals(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::Finding>()?;
     module.add_class::<values::Verification>()?;
     module.add_class::<values::Imported>()?;
+    module.add_function(wrap_pyfunction!(ends::close_all, module)?)?;
+    // After the threads that the interpreter waits for, before the others are stopped.
+    let close_all = module.getattr("close_all")?;
+    module.py().import("atexit")?.call_method1("register", (close_all,))?;
     Ok(())
 }

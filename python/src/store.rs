@@ -13,6 +13,7 @@ use annals::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
+use crate::ends;
 use crate::errors::{invalid, raised};
 use crate::follow::Follower;
 use crate::query;
@@ -118,12 +119,15 @@ impl Store {
             Some(path) => annals::Store::open_with(path, &options),
             None => annals::Store::in_memory(&options),
         });
-        Ok(Self(RwLock::new(Some(store.map_err(raised)?))))
+        let store = store.map_err(raised)?;
+        ends::remember(&store);
+        Ok(Self(RwLock::new(Some(store))))
     }
 
-    fn close(&self, py: Python<'_>) {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
         let store = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(store));
+        // Iterators, and calls of other threads, have handles of their own.
+        py.detach(|| store.map_or(Ok(()), |store| store.close())).map_err(raised)
     }
 
     #[getter]

@@ -44,9 +44,7 @@ mod table;
 mod transfer;
 mod write;
 
-#[cfg(any(feature = "cli", feature = "postgres"))]
-use std::sync::Weak;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rusqlite::Connection;
 
@@ -173,15 +171,20 @@ use write::writer::Writer;
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
-/// A handle that does not keep a store open.
-#[cfg(any(feature = "cli", feature = "postgres"))]
+/// A handle that does not keep a store open, for a program that closes what is still open at its end.
 #[derive(Clone)]
-pub(crate) struct WeakStore(Weak<Inner>);
+pub struct WeakStore(Weak<Inner>);
 
-#[cfg(any(feature = "cli", feature = "postgres"))]
+impl std::fmt::Debug for WeakStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("WeakStore")
+    }
+}
+
 impl WeakStore {
     /// Returns the store, if it still has a handle.
-    pub(crate) fn upgrade(&self) -> Option<Store> {
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Store> {
         self.0.upgrade().map(Store)
     }
 }
@@ -262,8 +265,8 @@ pub struct Maintenance<'a> {
 
 impl Store {
     /// Returns a handle that does not keep the store open.
-    #[cfg(any(feature = "cli", feature = "postgres"))]
-    pub(crate) fn downgrade(&self) -> WeakStore {
+    #[must_use]
+    pub fn downgrade(&self) -> WeakStore {
         WeakStore(Arc::downgrade(&self.0))
     }
 

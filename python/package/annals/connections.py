@@ -8,10 +8,12 @@ others, which a program rather opens by mistake.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sqlite3
 import sys
 import threading
+import weakref
 from collections import Counter
 from urllib.parse import unquote, urlsplit
 
@@ -24,6 +26,9 @@ _open: Counter[Identity] = Counter()
 
 _own = threading.local()
 """Whether this thread makes a connection of `connect` now."""
+
+_made: weakref.WeakSet[Connection] = weakref.WeakSet()
+"""The connections that may be open."""
 
 _hook_is_set = False
 _lock = threading.Lock()
@@ -65,7 +70,15 @@ def connect(path: str) -> Connection:
     finally:
         _own.makes = False
     connection.execute("PRAGMA query_only = ON")
+    _made.add(connection)
     return connection
+
+
+@atexit.register
+def _close_all() -> None:
+    # Before the stores are closed, which is registered earlier: the last one to close a file leaves it alone whole.
+    for connection in list(_made):
+        connection.close()
 
 
 def _quoted(path: str) -> str:

@@ -107,11 +107,17 @@ class Store:
             connections.closed(identity)
 
     def close(self) -> None:
-        """Closes the file, and the connections of `connect`. Any later call raises `InvalidError`. Closing twice is allowed."""
+        """Closes the file, so that it alone is whole, and the connections of `connect`. Closing twice is allowed.
+
+        Any later call raises `InvalidError`, and so does the next step of every iterator. Calls of other threads that are
+        under way have a second to end. The interpreter's end closes what is still open.
+        """
         for connection in list(self._connections):
             connection.close()
-        self._native.close()
-        self._forget()
+        try:
+            self._native.close()
+        finally:
+            self._forget()
 
     def connect(self) -> sqlite3.Connection:
         """A connection of Python's own `sqlite3` that only reads, for pandas, SQLAlchemy and notebooks.

@@ -191,6 +191,7 @@ pub(in crate::store) struct Reader {
     _counted: Counted,
 }
 
+#[cfg(feature = "server")]
 impl Reader {
     /// Keeps the connection open for later uses. It is closed with the store.
     pub(in crate::store) fn keep(self) -> Kept {
@@ -222,8 +223,10 @@ impl DerefMut for Reader {
 }
 
 /// A connection that stays open between its uses, until the store is closed.
+#[cfg(feature = "server")]
 pub(in crate::store) struct Kept(Arc<Mutex<Option<Reader>>>);
 
+#[cfg(feature = "server")]
 impl Kept {
     /// Runs `work` on the connection. `None` once the store is closed.
     pub(in crate::store) fn with<T>(&self, work: impl FnOnce(&Connection) -> T) -> Option<T> {

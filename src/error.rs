@@ -1,5 +1,4 @@
-//! The errors of the store and its tools, grouped by what the caller can do about them.
-//! Messages contain ids and numbers, and never stored content. SQLite's own errors appear only as a `source`.
+//! The errors of the store and its tools. Messages contain no stored content; SQLite's errors are only a `source`.
 
 mod class;
 mod contradiction;
@@ -12,14 +11,11 @@ mod shared;
 
 use std::path::PathBuf;
 
-use crate::event::PayloadError;
 use crate::ids::{ConversationId, EventId, IdError, Version};
-use crate::state::base::BaseStateError;
 
 pub use self::{class::ErrorClass, contradiction::Contradiction, expected::Expected, input::InputError};
-pub use self::{
-    nature::Result, nature::Source, own::OwnProjectionError, setup::SetupError, shared::SharedError,
-};
+pub use self::{nature::Result, nature::Source, own::OwnProjectionError, own::PutBack, setup::SetupError};
+pub use shared::SharedError;
 
 /// An error of the store or its tools.
 #[derive(Debug, thiserror::Error)]
@@ -78,10 +74,10 @@ pub enum Error {
     },
     /// The payload is not a valid event.
     #[error("the payload cannot be an event: {0}")]
-    Payload(#[from] PayloadError),
+    Payload(#[from] crate::event::PayloadError),
     /// The text is not a base state, or the change is invalid.
     #[error("{0}")]
-    BaseState(#[from] BaseStateError),
+    BaseState(#[from] crate::state::base::BaseStateError),
     /// The text is not a valid id.
     #[error("{0}")]
     Id(#[from] IdError),
@@ -292,10 +288,12 @@ pub enum Error {
         text: String,
     },
     /// Another process held the write lock. Retry.
-    #[error("another process kept the database locked{}", nature::for_as_long(*waited_ms))]
+    #[error("another process kept the database locked{}", nature::waited(*waited_ms, holder.as_deref()))]
     Busy {
         /// How long this process waited, in milliseconds. 0 if that is not known.
         waited_ms: u64,
+        /// The process with the lock, as `process 7 (sqlite3)`, if the system says it.
+        holder: Option<String>,
     },
     /// Other calls used all connections that read. Retry.
     #[error("other calls use all connections that read; retry later")]
@@ -314,6 +312,9 @@ pub enum Error {
     /// The store was closed by one of its handles. Open the file again.
     #[error("the store is closed; open the file again")]
     Closed,
+    /// Another program has put an older state into the open file.
+    #[error(transparent)]
+    PutBack(#[from] PutBack),
     /// The open file is no longer the file at its path. Close this store, restore the file, and open it again.
     #[error("{path:?} was moved, removed or replaced while open: {what}; no further write is acknowledged")]
     Moved {

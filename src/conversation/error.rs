@@ -180,6 +180,11 @@ impl ConversationError {
         matches!(self, Self::Store(crate::Error::Conflict { .. } | crate::Error::VersionConflict { .. }))
     }
 
+    /// Returns whether another process has the write lock. The same write may succeed later.
+    pub(super) fn is_locked(&self) -> bool {
+        matches!(self, Self::Store(crate::Error::Busy { .. }))
+    }
+
     /// Returns the code for an error event: the reference's exception, if it has one for this error.
     #[must_use]
     pub fn code(&self) -> String {

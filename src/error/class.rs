@@ -122,6 +122,7 @@ impl Error {
             | Self::WouldOverwrite { .. } => ErrorClass::Unusable,
             Self::WrongSignature { .. }
             | Self::Moved { .. }
+            | Self::PutBack(_)
             | Self::LostTable { .. }
             | Self::NotDerived { .. }
             | Self::OwnProjection(OwnProjectionError::Stuck { .. })
@@ -190,9 +191,12 @@ mod tests {
 
     #[test]
     fn a_refusal_for_now_says_how_long_it_waited_if_that_is_known() {
-        let message = |waited_ms| Error::Busy { waited_ms }.to_string();
+        let message = |waited_ms| Error::Busy { waited_ms, holder: None }.to_string();
         assert_eq!(message(0), "another process kept the database locked");
         assert_eq!(message(7), "another process kept the database locked for 7 ms");
-        assert!(Error::Busy { waited_ms: 0 }.is_transient() && Error::NoReader.is_transient());
+        let named = Error::Busy { waited_ms: 7, holder: Some("process 4 (sqlite3)".into()) };
+        let text = "another process kept the database locked for 7 ms: process 4 (sqlite3) has the lock";
+        assert_eq!(named.to_string(), text);
+        assert!(named.is_transient() && Error::NoReader.is_transient());
     }
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use super::Error;
 
-/// Returns how long a caller has waited, as a part of a message. "" if it is not known.
-pub(super) fn for_as_long(waited_ms: u64) -> String {
-    if waited_ms == 0 { String::new() } else { format!(" for {waited_ms} ms") }
+/// Returns how long a caller has waited and for which process, as a part of a message, as far as it is known.
+pub(super) fn waited(waited_ms: u64, holder: Option<&str>) -> String {
+    let long = if waited_ms == 0 { String::new() } else { format!(" for {waited_ms} ms") };
+    holder.map_or_else(|| long.clone(), |holder| format!("{long}: {holder} has the lock"))
 }
 
 /// The result of functions that fail with an [`Error`].

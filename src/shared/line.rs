@@ -236,7 +236,7 @@ pub(super) fn failed(doing: &'static str) -> impl Fn(postgres::Error) -> Error {
     move |error| {
         let code = error.code().cloned();
         if code == Some(postgres::error::SqlState::LOCK_NOT_AVAILABLE) {
-            return Error::Busy { waited_ms: 0 };
+            return Error::Busy { waited_ms: 0, holder: None };
         }
         // Only the server's first line: its details may have values of rows.
         match error.as_db_error() {

@@ -192,7 +192,7 @@ impl Replica<'_> {
                 return Ok(found);
             }
         }
-        Err(Error::Busy { waited_ms: 0 })
+        Err(Error::Busy { waited_ms: 0, holder: None })
     }
 
     /// Makes the file anew from the log, and keeps a copy of it as it was beside it. Returns the path of that copy.

@@ -91,6 +91,7 @@ mod llm_profiles;
 mod llm_requests;
 #[cfg(feature = "agent")]
 mod llm_settings;
+mod locked;
 mod log;
 #[cfg(all(feature = "agent", feature = "server"))]
 mod mcp;

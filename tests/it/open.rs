@@ -365,7 +365,7 @@ fn a_lock_that_is_held_too_long_is_reported_with_the_time_waited() {
     let db = scratch.foreign();
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
     let busy = |result: annals::Result<()>| match result.unwrap_err() {
-        Error::Busy { waited_ms } => assert!((60..10_000).contains(&waited_ms), "{waited_ms}"),
+        Error::Busy { waited_ms, .. } => assert!((60..10_000).contains(&waited_ms), "{waited_ms}"),
         other => panic!("{other:?}"),
     };
     busy(store.append(&talk, Expected::Any, &[pause("b")]).map(drop));

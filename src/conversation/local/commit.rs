@@ -17,6 +17,9 @@ use crate::store::{Append, BaseStateChange, Leaf, acting};
 /// How often to check whether tools of another process are still running.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
+/// The pause before a run tries again to write while another process has the lock. Each try waits for it as well.
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);
+
 /// How often a draft is rebased onto the writes of other processes before the commit fails.
 pub(in crate::conversation) const REBASES_MAX: usize = 16;
 
@@ -67,11 +70,21 @@ impl Local {
             live.is_stale = false;
             return Ok(());
         }
-        for _ in 0..REBASES_MAX {
+        let mut rebased = 0;
+        while rebased < REBASES_MAX {
             let leaf = live.leaf.clone();
             let draft = std::mem::take(&mut live.draft);
             match self.write(live, &draft).await {
+                // The reply of the model is paid for. It is kept until the lock is free, or until the run is cancelled.
+                Err(error) if error.is_locked() && self.running().is_some() => {
+                    live.draft = draft;
+                    if self.is_cancelled_within(LOCK_INTERVAL).await {
+                        live.is_stale = true;
+                        return Err(error);
+                    }
+                }
                 Err(error) if error.is_conflict() && self.running().is_some() => {
+                    rebased += 1;
                     self.refresh(live).await?;
                     if !rebase(live, draft, leaf) {
                         live.is_stale = true;
@@ -83,6 +96,14 @@ impl Local {
         }
         live.is_stale = true;
         Err(ConversationError::Abandoned { what: "writing after other processes" })
+    }
+
+    /// Waits, and returns whether the run was cancelled meanwhile, or has ended.
+    async fn is_cancelled_within(&self, time: Duration) -> bool {
+        match self.running() {
+            Some(running) => tokio::time::timeout(time, running.cancel.cancelled()).await.is_ok(),
+            None => true,
+        }
     }
 
     /// Stores the secrets if they have changed. The same values sealed again are no change.

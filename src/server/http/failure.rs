@@ -304,7 +304,7 @@ mod tests {
         for (error, status, waits) in [
             (Error::from(id()), 422, false),
             (Error::damaged("the id of a conversation")(id()), 500, false),
-            (Error::Busy { waited_ms: 0 }, 503, true),
+            (Error::Busy { waited_ms: 0, holder: None }, 503, true),
             (Error::NoReader, 503, true),
             (Error::Overloaded { waiting: 1, bytes: 1 }, 503, true),
             (Error::QueryCancelled, 503, false),

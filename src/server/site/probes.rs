@@ -10,6 +10,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::page;
+use crate::error::{Error, PutBack};
 use crate::server::App;
 use crate::server::live::notice;
 #[cfg(feature = "postgres")]
@@ -50,9 +51,24 @@ async fn ok() -> Json<Value> {
 /// Answers whether the server can do its work: it can read the file, and the disk has room for new events.
 async fn ready(State(app): State<Arc<App>>) -> Response {
     let is_ending = app.ending().is_cancelled();
-    let free = app.ask(|store| store.last_position().map(|_| store.maintenance().free_bytes())).await;
-    let reason = match free {
-        Ok(free) => obstacle(free.filter(|_| !app.store().is_read_only()), is_ending),
+    let looked = app.ask(|store| {
+        let maintenance = store.maintenance();
+        store.last_position().map(|_| (maintenance.free_bytes(), maintenance.trouble()))
+    });
+    let reason = match looked.await {
+        Ok((_, Some(trouble))) => {
+            notice::failed("GET", "/ready", 503, Some(&trouble.to_string()));
+            Some(match trouble {
+                Error::Busy { holder: Some(holder), .. } => format!("appends fail: {holder} has the lock"),
+                Error::Busy { .. } => "appends fail: another process has the lock".to_owned(),
+                Error::PutBack(PutBack { from, lost, .. }) => format!(
+                    "appends fail: another program put an older state into the file, without {lost} events from \
+                     position {from} on; start the server again once the right state is there"
+                ),
+                _ => "appends fail; the log has the reason".to_owned(),
+            })
+        }
+        Ok((free, None)) => obstacle(free.filter(|_| !app.store().is_read_only()), is_ending),
         Err(failure) => {
             // The reason may name paths, and a probe needs no key.
             notice::failed("GET", "/ready", 503, Some(&failure.message()));

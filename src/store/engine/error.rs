@@ -28,7 +28,7 @@ pub(in crate::store) fn translate(error: rusqlite::Error, doing: &'static str) -
         return Error::Closed;
     }
     if is_busy(&error) {
-        return Error::Busy { waited_ms: 0 };
+        return Error::Busy { waited_ms: 0, holder: None };
     }
     let code = error.sqlite_error().map(|inner| inner.extended_code);
     match code {

@@ -121,7 +121,7 @@ pub(in crate::store) fn all_or_nothing<T>(db: &Connection, work: impl FnOnce() -
 
 /// Returns the error of a caller that has waited since `began`.
 pub(in crate::store) fn busy(began: Instant) -> Error {
-    Error::Busy { waited_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX) }
+    Error::Busy { waited_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), holder: None }
 }
 
 /// Waits a short random time, which grows with each attempt. Returns whether to try again.

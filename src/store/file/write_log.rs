@@ -1,5 +1,9 @@
-//! Reports how long the write-ahead log is, and which readers keep it from restarting at its beginning.
+//! Reports how long the write-ahead log is, which readers keep it from restarting at its beginning, and who writes to it.
 
+use std::ops::RangeInclusive;
+
+use super::presence::Presence;
+use crate::error::Error;
 use crate::ids::Timestamp;
 use crate::store::Maintenance;
 use crate::untrusted;
@@ -8,7 +12,16 @@ use crate::untrusted;
 /// whole log was already moved into the file when it began. Until it ends, no more frames may be moved there.
 ///
 /// Source: SQLite's `wal.c`, `WALINDEX_LOCK_OFFSET` (120) and `WAL_READ_LOCK(I)` (3 + I), I from 0 to 4.
-const READ_LOCKS: std::ops::RangeInclusive<u64> = 123..=127;
+const READ_LOCKS: RangeInclusive<u64> = 123..=127;
+
+/// The lock of the connection that writes. Source: the same, `WAL_WRITE_LOCK` (0).
+const WRITE_LOCK: RangeInclusive<u64> = 120..=120;
+
+/// The most processes that are searched for a lock without a process, and the most descriptors of each.
+#[cfg(target_os = "linux")]
+const PROCESSES_MAX: usize = 10_000;
+#[cfg(target_os = "linux")]
+const DESCRIPTORS_MAX: usize = 4096;
 
 /// The system gives its list of locks in parts of up to a page, so a shorter list is of one moment. If other programs lock and unlock between two parts, some
 /// entries may be left out.
@@ -92,6 +105,13 @@ impl Maintenance<'_> {
         self.store.0.presence.log().and_then(super::place::free_bytes)
     }
 
+    /// Returns why appends fail now, if the last one of this store did, and a transaction cannot begin. Writes nothing. Waits
+    /// for another process's lock for a moment only.
+    #[cfg(feature = "server")]
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        self.store.0.writer.as_ref().and_then(|writer| writer.trouble())
+    }
+
     /// Returns the state of the write-ahead log. All fields are empty for a store in memory.
     #[must_use]
     pub fn write_log(&self) -> WriteLog {
@@ -106,21 +126,44 @@ impl Maintenance<'_> {
         if log.is_pinned()
             && let Some(shared) = presence.shared_memory()
         {
-            log.readers = readers(shared);
+            log.readers = processes(shared, &READ_LOCKS);
         }
         log
     }
 }
 
-/// Returns the processes that hold a read lock in the shared memory with this inode number.
+impl Presence {
+    /// Adds to an error that another process has the lock which process that is, if the system says it.
+    pub(in crate::store) fn naming_holder(&self, error: Error) -> Error {
+        let (Error::Busy { waited_ms, holder: None }, Some(shared)) = (&error, self.shared_memory()) else {
+            return error;
+        };
+        let holders = processes(shared, &WRITE_LOCK);
+        let holder = holders.iter().find(|holder| !holder.is_this).map(LogReader::describe);
+        Error::Busy { waited_ms: *waited_ms, holder }
+    }
+}
+
+/// Returns the processes that hold one of these locks in the shared memory with this inode number.
 ///
 /// It reads the system's list of locks. To open and close the shared memory would release this process's own locks.
 #[cfg(target_os = "linux")]
-fn readers(shared: u64) -> Vec<LogReader> {
+fn processes(shared: u64, wanted: &RangeInclusive<u64>) -> Vec<LogReader> {
     let mut found = std::collections::BTreeSet::new();
+    let mut is_searched = false;
     for _ in 0..READS {
         let Ok(locks) = untrusted::read_system("/proc/locks") else { break };
-        found.extend(holders(&locks, shared));
+        for holder in holders(&locks, shared, wanted) {
+            match holder {
+                Some(process) => drop(found.insert(process)),
+                // A lock of an open file description belongs to no process, but to all that have it open.
+                None if !is_searched => {
+                    is_searched = true;
+                    found.extend(with_descriptors(shared, wanted));
+                }
+                None => {}
+            }
+        }
         if locks.len() < PART_BYTES {
             break;
         }
@@ -133,27 +176,44 @@ fn readers(shared: u64) -> Vec<LogReader> {
     found.into_iter().map(reader).collect()
 }
 
+/// Returns the processes with a descriptor that has such a lock, as far as this user may look at them.
+#[cfg(target_os = "linux")]
+fn with_descriptors(shared: u64, wanted: &RangeInclusive<u64>) -> Vec<u32> {
+    let has_it = |process: &u32| {
+        let Ok(descriptors) = std::fs::read_dir(format!("/proc/{process}/fdinfo")) else { return false };
+        descriptors.flatten().take(DESCRIPTORS_MAX).any(|descriptor| {
+            let text = untrusted::read_system(descriptor.path()).unwrap_or_default();
+            let locks: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("lock:")).collect();
+            !holders(&locks.join("\n"), shared, wanted).is_empty()
+        })
+    };
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let all = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    all.take(PROCESSES_MAX).filter(has_it).collect()
+}
+
 #[cfg(not(target_os = "linux"))]
-fn readers(_shared: u64) -> Vec<LogReader> {
+fn processes(_shared: u64, _wanted: &RangeInclusive<u64>) -> Vec<LogReader> {
     Vec::new()
 }
 
-/// Returns the processes with a lock on the bytes of [`READ_LOCKS`], from the text of `/proc/locks`.
+/// Returns the processes with a lock on one of these bytes, from the text of `/proc/locks`. `None` stands for a lock of
+/// an open file description, which has no process.
 ///
 /// Source: proc(5): number, kind, mode, access, process, device and number of the file, first and last byte.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-fn holders(locks: &str, shared: u64) -> Vec<u32> {
-    let holder = |line: &str| -> Option<u32> {
+fn holders(locks: &str, shared: u64, wanted: &RangeInclusive<u64>) -> Vec<Option<u32>> {
+    let holder = |line: &str| -> Option<Option<u32>> {
         // A process that waits for a lock has an arrow after the number. It does not hold the lock and does not match.
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_, "POSIX" | "OFDLCK", _, _, process, file, first, last] = words[..] else { return None };
         let number: u64 = file.rsplit(':').next()?.parse().ok()?;
         let first: u64 = first.parse().ok()?;
         let last = last.parse().unwrap_or(u64::MAX);
-        let overlaps = first <= *READ_LOCKS.end() && last >= *READ_LOCKS.start();
-        (number == shared && overlaps).then(|| process.parse().ok()).flatten()
+        let overlaps = first <= *wanted.end() && last >= *wanted.start();
+        (number == shared && overlaps).then(|| process.parse().ok())
     };
-    let mut holders: Vec<u32> = locks.lines().filter_map(holder).collect();
+    let mut holders: Vec<Option<u32>> = locks.lines().filter_map(holder).collect();
     holders.sort_unstable();
     holders.dedup();
     holders
@@ -173,8 +233,10 @@ mod tests {
                      5: -> POSIX  ADVISORY  READ 20 fd:01:77 125 125\n\
                      6: FLOCK  ADVISORY  WRITE 21 fd:01:77 0 EOF\n\
                      7: POSIX  ADVISORY  READ  4243 fd:01:77 127 127\n\
-                     8: POSIX  ADVISORY  READ  4244 fd:01:77 123 123\n";
-        assert_eq!(holders(locks, 77), [4242, 4243, 4244]);
+                     8: POSIX  ADVISORY  READ  4244 fd:01:77 123 123\n\
+                     9: OFDLCK ADVISORY  READ  -1 fd:01:77 124 124\n";
+        assert_eq!(holders(locks, 77, &READ_LOCKS), [None, Some(4242), Some(4243), Some(4244)]);
+        assert_eq!(holders(locks, 77, &WRITE_LOCK), [Some(19)]);
     }
 
     #[test]

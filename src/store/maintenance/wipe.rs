@@ -111,7 +111,7 @@ impl Maintenance<'_> {
             match done {
                 Err(error) if is_busy(&error) => {
                     let waited_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    Err(Error::Busy { waited_ms })
+                    Err(Error::Busy { waited_ms, holder: None })
                 }
                 done => done.doing(doing).map(|()| pages * page_bytes),
             }

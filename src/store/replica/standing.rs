@@ -214,7 +214,7 @@ mod tests {
         assert_eq!((status.entry, status.log_entry, status.is_stopped), (3, 5, false));
         assert!(status.trouble.is_some_and(|text| text.contains("no answer")));
         standing.has(3);
-        standing.failed(&Error::Busy { waited_ms: 5 });
+        standing.failed(&Error::Busy { waited_ms: 5, holder: None });
         assert_eq!(standing.status("log").trouble, None);
         assert_eq!(standing.take_difference(Instant::now()), None);
         standing.failed(&SharedError::Differs { what: "a hash".into() }.into());

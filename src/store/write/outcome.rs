@@ -28,7 +28,7 @@ pub(super) fn finish(write: Ordered<'_>, answers: Vec<Answer>, known: Known) -> 
 /// Copies an error for another caller of the group.
 pub(super) fn copied(error: &Error) -> Error {
     match error {
-        Error::Busy { waited_ms } => Error::Busy { waited_ms: *waited_ms },
+        Error::Busy { waited_ms, holder } => Error::Busy { waited_ms: *waited_ms, holder: holder.clone() },
         Error::DiskFull { doing, source } => Error::DiskFull { doing, source: source.to_string().into() },
         Error::Storage { doing, source } => Error::Storage { doing, source: source.to_string().into() },
         Error::ReadOnly { path } => Error::ReadOnly { path: path.clone() },
@@ -56,6 +56,7 @@ pub(super) fn copied(error: &Error) -> Error {
         }
         Error::Shared(SharedError::Differs { what }) => SharedError::Differs { what: what.clone() }.into(),
         Error::Closed => Error::Closed,
+        Error::PutBack(put_back) => put_back.clone().into(),
         Error::Moved { path, what } => Error::Moved { path: path.clone(), what },
         other => Error::Storage { doing: "committing together", source: other.to_string().into() },
     }

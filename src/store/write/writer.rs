@@ -26,7 +26,7 @@ use crate::store::derived::projection::hosted::{Hosted, Stepped};
 use crate::store::derived::schema;
 use crate::store::engine::is_fatal;
 use crate::store::engine::trace::Span;
-use crate::store::file::checkpoint::{self, Checkpointer, Pinned};
+use crate::store::file::checkpoint::{Checkpointer, Pinned};
 use crate::store::file::database::{self, Opened};
 use crate::store::file::place::Place;
 use crate::store::file::presence::Presence;
@@ -36,6 +36,9 @@ use crate::store::table::guards;
 
 mod closing;
 mod transact;
+mod trouble;
+
+use trouble::Trouble;
 
 pub(in crate::store) struct Writer {
     place: Place,
@@ -47,6 +50,8 @@ pub(in crate::store) struct Writer {
     order: Option<Arc<dyn Sequencer>>,
     /// Whether the store was closed while it has handles.
     is_closed: AtomicBool,
+    /// What the last appends failed of, and what was acknowledged.
+    trouble: Trouble,
     /// Interrupts the statement that runs on the connection.
     interrupt: Mutex<InterruptHandle>,
     /// Whether the file was found to be no replica.
@@ -108,6 +113,7 @@ impl Writer {
             #[cfg(feature = "postgres")]
             order,
             is_closed: AtomicBool::new(false),
+            trouble: Trouble::default(),
             interrupt: Mutex::new(db.get_interrupt_handle()),
             is_alone: AtomicBool::new(false),
             #[cfg(feature = "postgres")]
@@ -283,6 +289,7 @@ impl Writer {
         let outcome = outcome.map(|(answers, known)| {
             // What is known is only true if it was committed and if this is still the connection that knows it.
             if slot.db.is_some() {
+                self.trouble.acknowledges(known.position());
                 slot.known = known;
             }
             answers
@@ -290,6 +297,7 @@ impl Writer {
         let outcome = span.ended(outcome, |span, answers| {
             span.count("appends", answers.iter().filter(|answer| answer.is_ok()).count() as u64);
         });
+        self.trouble.note(&outcome);
         slot.was_busy = self.signal.is_closed() && matches!(outcome, Err(Error::Busy { .. }));
         match outcome {
             Ok(answers) => {
@@ -318,7 +326,8 @@ impl Writer {
         // It may have waited for another process or machine. What came meanwhile needs no transaction of its own.
         self.queue.add_to(group);
         let known = if write.news() == Applied::Nothing { known } else { Known::default() };
-        let mut session = Session::new(&write, self.hosted.as_deref(), known.still(&write)?);
+        let known = self.trouble.still(known, &write, &self.place)?;
+        let mut session = Session::new(&write, self.hosted.as_deref(), known);
         let mut answers = Vec::with_capacity(group.len());
         for job in group.iter() {
             match session.try_append(&job.request) {
@@ -341,7 +350,8 @@ impl Writer {
         patience: Duration,
     ) -> Result<(Vec<Answer>, Known)> {
         let write = self.begin_current(db, false, patience)?;
-        let mut session = Session::new(&write, self.hosted.as_deref(), Known::default().still(&write)?);
+        let known = self.trouble.still(Known::default(), &write, &self.place)?;
+        let mut session = Session::new(&write, self.hosted.as_deref(), known);
         let mut answers = Vec::with_capacity(group.len());
         for job in group {
             let answer = session.append_or_undo(&job.request);
@@ -418,24 +428,14 @@ impl Writer {
             return Err(self.after_move(slot, moved));
         }
         slot.checkpointer.after_commit(db);
+        let is_closed = self.is_closed.load(Ordering::Relaxed);
         let done =
-            done.map_err(|error| if self.is_closed.load(Ordering::Relaxed) { Error::Closed } else { error });
+            done.map_err(|error| if is_closed { Error::Closed } else { self.presence.naming_holder(error) });
         if done.as_ref().is_err_and(is_fatal) && matches!(self.place, Place::File(_)) {
             // After a failed write or sync the page cache and the file may differ: open the file again.
             slot.db = None;
         }
         done
-    }
-
-    /// Returns the error `moved`. If the log would be lost with this process, it saves the log's content first.
-    fn after_move(&self, slot: &Slot, moved: Error) -> Error {
-        if let Some(db) = &slot.db
-            && self.presence.only_log_is_gone()
-        {
-            // The events in the log are acknowledged. A log without a name is deleted when this process ends.
-            checkpoint::rescue(db);
-        }
-        moved
     }
 
     /// Returns since when a reader keeps the write-ahead log from restarting. `None` if no reader does.

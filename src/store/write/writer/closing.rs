@@ -52,6 +52,17 @@ impl Writer {
         slot.db = None;
     }
 
+    /// Returns the error `moved`. If the log would be lost with this process, it saves the log's content first.
+    pub(super) fn after_move(&self, slot: &Slot, moved: Error) -> Error {
+        if let Some(db) = &slot.db
+            && self.presence.only_log_is_gone()
+        {
+            // The events in the log are acknowledged. A log without a name is deleted when this process ends.
+            checkpoint::rescue(db);
+        }
+        moved
+    }
+
     /// Fails once the store is closed.
     pub(super) fn check_open(&self) -> Result<()> {
         if self.is_closed.load(Ordering::Relaxed) { Err(Error::Closed) } else { Ok(()) }

@@ -10,7 +10,7 @@ pub(in crate::server::site::openapi) const PROBES: Group = Group {
         get("/ready", "Whether the server is ready")
             .answers("Status")
             .refuses(&[503])
-            .better("It answers 503 with the reason while the file cannot be read, the disk has less than 64 MiB left, or the server is ending."),
+            .better("It answers 503 with the reason while the file cannot be read, appends fail, the disk has less than 64 MiB left, or the server is ending."),
         get("/server_info", "What the server is").answers("ServerInfo"),
         get("/", "What the server is")
             .answers("ServerInfo")

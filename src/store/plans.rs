@@ -263,6 +263,8 @@ mod tests {
         "upgrade_steps",
         // These read nothing, or the same as a read above.
         "path",
+        "close",
+        "downgrade",
         "backup",
         "retention",
         "audit",

@@ -54,7 +54,6 @@ const BLIND: &str = "UPDATE admin_act SET receipts_digest = ?2, salt = NULL WHER
 const FORGET: &str = "DELETE FROM admin_receipt WHERE act = ?1";
 const ERASED: &str = "SELECT conversation, max(number), max(at) FROM admin_act \
      WHERE act = 'erase' AND conversation IS NOT NULL GROUP BY conversation";
-
 const LAST_REMOVAL: &str =
     "SELECT coalesce(max(number), 0) FROM admin_act WHERE act IN ('delete', 'erase', 'redact', 'prune')";
 
@@ -431,7 +430,7 @@ pub(in crate::store) fn blind(
     repair::forget(db, conversation, until)
 }
 
-/// Removes the receipts of all conversations that were erased, as [`blind`] does. Older versions kept them.
+/// Does as [`blind`] for all conversations that were erased. Older versions kept their receipts.
 pub(in crate::store) fn blind_all(db: &Connection) -> Result<()> {
     let erased: Vec<(String, i64, i64)> = db
         .prepare(ERASED)

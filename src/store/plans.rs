@@ -258,6 +258,7 @@ mod tests {
         "remake_catalogue",
         "changed_guards", // the schema
         "strange_triggers",
+        "foreign_tables",
         "upgrade",
         "schema_of", // the schema of a file that is not open
         "upgrade_steps",

@@ -9,7 +9,7 @@ use super::{DONE, Place, alive, list_rows, select};
 use crate::audit::json as shape;
 use crate::error::Result;
 use crate::ids::Timestamp;
-use crate::store::{Conversation, ConversationFilter, Order, Store};
+use crate::store::{Conversation, ConversationFilter, NEVER_FILLED, Order, Store};
 
 /// List conversations
 #[derive(Debug, Args)]
@@ -89,6 +89,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
             "conversations": conversations,
             "total": total,
             "next": page.next.as_ref().map(ToString::to_string),
+            "never_filled": total == 0 && store.maintenance().was_never_filled()?,
         }))?;
         return Ok(DONE);
     }
@@ -107,7 +108,9 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         }
         None => format!("\n{}", plural(total, "conversation")),
     });
-    if total == 0 {
+    if total == 0 && store.maintenance().was_never_filled()? {
+        output.remark(NEVER_FILLED);
+    } else if total == 0 {
         select::tell_values(&store, &filter, output)?;
     }
     Ok(DONE)

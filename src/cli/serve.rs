@@ -29,7 +29,7 @@ use crate::conversation::ConversationError;
 use crate::error::{Error, Result, SetupError};
 use crate::ids::ConversationId;
 use crate::server::{App, Certificates, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, private, serve};
-use crate::store::{Options, Store};
+use crate::store::{NEVER_FILLED, Options, Store};
 use crate::transfer::{ImportOptions, ImportStatus, Importer};
 
 /// The default host and port.
@@ -234,6 +234,9 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         import_folders(&store, &folders)?;
     } else if !command.read_only {
         offer_import(&store, &folders);
+    }
+    if store.maintenance().was_never_filled()? {
+        journal::new_database(&format!("{}: {NEVER_FILLED}", store.path().display()));
     }
     let bound = bind(&at)?;
     if let Some(address) = bound.reached_from_elsewhere().map_err(|source| not_served(&at, source))? {

@@ -11,7 +11,7 @@ use crate::audit::json;
 use crate::audit::proof::{SignedHead, compare, redacted_since};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::store::{Finding, Store, Verification, VerifyProgress, VerifyStep};
+use crate::store::{Finding, NEVER_FILLED, Store, Verification, VerifyProgress, VerifyStep};
 
 /// Check that nothing was changed: the hash chain, the catalogue, attachments, and derived tables
 #[derive(Debug, Args)]
@@ -172,7 +172,9 @@ fn summarize(
         0 => String::new(),
         number => format!(", {} of them redacted, as the administrative log says", count(number)),
     };
-    let verdict = if seen.findings.is_empty() {
+    let verdict = if seen.notes.iter().any(|note| note.what == NEVER_FILLED) {
+        format!("{checked}: nothing was ever written here")
+    } else if seen.findings.is_empty() {
         format!("{checked}: all as they were written{redacted}")
     } else {
         format!("{checked}: {}", plural(seen.findings.len() as u64, "finding"))

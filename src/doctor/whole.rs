@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Comparison, Doctor, Examination, Finding, Remedy, Trouble};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::store::{ConversationFilter, Order, Store};
+use crate::store::{ConversationFilter, NEVER_FILLED, Order, Store};
 
 /// The way out if only derived data is damaged. SQLite cannot remove a table with damaged pages.
 const ONLY_DERIVED: &str = "all damaged pages that were found belong to tables that are derived from the log: \
@@ -18,6 +18,13 @@ impl Doctor<'_> {
     /// Examines what concerns no single conversation. Returns whether the file may be repaired: not if pages are damaged.
     pub(super) fn examine_file(&self, seen: &mut Examination) -> Result<bool> {
         let may_repair = !self.looks_for(Trouble::Structure) || self.examine_structure(seen)?;
+        if self.looks_for(Trouble::Structure) {
+            let filled = self.store.maintenance().was_never_filled();
+            if seen.bear(None, "the row of the file", filled)? == Some(true) {
+                let finding = Finding::new(Trouble::Structure, None, NEVER_FILLED.to_owned(), None);
+                seen.findings.push(Finding { is_note: true, ..finding });
+            }
+        }
         if self.looks_for(Trouble::Guards) {
             let changed = self.store.maintenance().changed_guards();
             let changed = seen.bear(None, "the guards of the log", changed)?.unwrap_or_default();

@@ -19,7 +19,7 @@ use crate::store::file::presence::Presence;
 use crate::store::file::signal::Signal;
 use crate::store::options::PATIENCE_MAX;
 use crate::store::read::{feed, mark};
-use crate::store::table::{base_state, catalogue};
+use crate::store::table::{base_state, catalogue, log};
 use crate::store::write::append;
 #[cfg(feature = "postgres")]
 use crate::store::write::order::Sequencer;
@@ -322,6 +322,15 @@ impl Maintenance<'_> {
     #[must_use]
     pub fn upgraded_from(&self) -> Option<u32> {
         self.store.0.upgraded_from
+    }
+
+    /// Returns whether nothing was ever written to the file. It was made when a path was opened that had no file, or it is a copy
+    /// of a database that was taken without its write-ahead log while a program wrote.
+    ///
+    /// # Errors
+    /// Any read error.
+    pub fn was_never_filled(&self) -> Result<bool> {
+        self.store.read(log::was_never_filled)
     }
 
     /// Returns whether other code in this process may open and close the file by itself without harm to the store: another copy of

@@ -74,6 +74,7 @@ pub use maintenance::secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, S
 pub use maintenance::upgrade::Upgrade;
 pub use maintenance::verify::{Finding, Verification, VerifyProgress, VerifyStep};
 pub use maintenance::wipe::VacuumReport;
+pub(crate) use options::NEVER_FILLED;
 pub use options::{
     ATTACHMENT_BYTES_MAX, Actor, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, COPY_BYTES_MAX, Durability, Options,
     PAGE_MAX, STATUS_BYTES_MAX, TAGS_BYTES_MAX, TITLE_BYTES_MAX,

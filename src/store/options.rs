@@ -5,6 +5,10 @@ use std::time::Duration;
 use super::own::OwnProjections;
 use crate::event::OwnKinds;
 
+/// What a file is said to be to which nothing was ever written.
+pub(crate) const NEVER_FILLED: &str = "the file was made and never filled: so is one at a mistyped path, and a copy of a database \
+     without its write-ahead log";
+
 /// The most events in one append.
 pub const BATCH_EVENTS_MAX: usize = 10_000;
 

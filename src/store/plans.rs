@@ -302,8 +302,9 @@ mod tests {
         "catch_up_own",        // in steps, by position
         "query_own",           // a statement of the host
         // One row for each such action: there are few, and they are read by number.
-        "locks_are_own", // no statement
-        "list",          // the names of the files of a folder
+        "locks_are_own",    // no statement
+        "was_never_filled", // one row of three tables
+        "list",             // the names of the files of a folder
         "repairs",
         "unfinished",
         "changes",

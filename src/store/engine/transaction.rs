@@ -1,6 +1,8 @@
 //! Takes the write lock of the file. Waits for other processes, and always releases the lock.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -11,6 +13,24 @@ use crate::error::{Error, Result};
 thread_local! {
     /// The time until which a statement on this thread may wait for a lock.
     static LOCK_DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// Set once no statement on this thread may wait for a lock any longer.
+    static GIVES_UP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Lets the statements on this thread give up waiting once a flag is set, until it is dropped.
+pub(in crate::store) struct Until(Option<Arc<AtomicBool>>);
+
+impl Until {
+    /// Begins. `closing` is set when the store is closed.
+    pub(in crate::store) fn set(closing: &Arc<AtomicBool>) -> Self {
+        Self(GIVES_UP.replace(Some(Arc::clone(closing))))
+    }
+}
+
+impl Drop for Until {
+    fn drop(&mut self) {
+        GIVES_UP.set(self.0.take());
+    }
 }
 
 /// Sets how long the next statements on this thread may wait for a lock.
@@ -129,7 +149,9 @@ pub(in crate::store) fn busy(began: Instant) -> Error {
 /// SQLite's own busy handler waits up to 100 ms and lets one process starve another.
 pub(in crate::store) fn wait(attempt: i32) -> bool {
     let deadline = LOCK_DEADLINE.get();
-    if deadline.is_none_or(|deadline| Instant::now() >= deadline) {
+    let gives_up =
+        GIVES_UP.with_borrow(|flag| flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)));
+    if gives_up || deadline.is_none_or(|deadline| Instant::now() >= deadline) {
         return false;
     }
     let ceiling_us = 100_u64 << attempt.clamp(0, 6);

@@ -149,6 +149,14 @@ pub(in crate::store) fn last_position(db: &Connection) -> Result<Position> {
     }
 }
 
+const FILLED: &str = "SELECT EXISTS (SELECT 1 FROM conversation) OR EXISTS (SELECT 1 FROM admin_act)";
+
+/// Returns whether nothing was ever written to the file: it was made, and that is all.
+pub(in crate::store) fn was_never_filled(db: &Connection) -> Result<bool> {
+    let filled = db.prepare_cached(FILLED).and_then(|mut s| s.query_row([], |row| row.get::<_, bool>(0)));
+    Ok(last_position(db)? == Position::START && !filled.doing("looking for what was written")?)
+}
+
 /// Returns the number of events of a conversation, by its last sequence, and the hash of the last event.
 pub(in crate::store) fn end(db: &Connection, conversation: i64) -> Result<(u64, Digest)> {
     let last = db

@@ -26,6 +26,7 @@ use crate::store::derived::projection::hosted::{Hosted, Stepped};
 use crate::store::derived::schema;
 use crate::store::engine::is_fatal;
 use crate::store::engine::trace::Span;
+use crate::store::engine::transaction;
 use crate::store::file::checkpoint::{Checkpointer, Pinned};
 use crate::store::file::database::{self, Opened};
 use crate::store::file::place::Place;
@@ -49,7 +50,7 @@ pub(in crate::store) struct Writer {
     #[cfg(feature = "postgres")]
     order: Option<Arc<dyn Sequencer>>,
     /// Whether the store was closed while it has handles.
-    is_closed: AtomicBool,
+    is_closed: Arc<AtomicBool>,
     /// What the last appends failed of, and what was acknowledged.
     trouble: Trouble,
     /// Interrupts the statement that runs on the connection.
@@ -112,7 +113,7 @@ impl Writer {
             hosted,
             #[cfg(feature = "postgres")]
             order,
-            is_closed: AtomicBool::new(false),
+            is_closed: Arc::default(),
             trouble: Trouble::default(),
             interrupt: Mutex::new(db.get_interrupt_handle()),
             is_alone: AtomicBool::new(false),
@@ -393,6 +394,7 @@ impl Writer {
     ) -> Result<T> {
         self.check_open()?;
         let _held = Held::new(self.id());
+        let _until = transaction::Until::set(&self.is_closed);
         if slot.db.is_none() {
             self.presence.begin_anew();
         }

@@ -45,6 +45,34 @@ fn a_refusal_names_the_process_that_has_the_lock() {
 }
 
 /// Copies the database `from` over the open database `to`, as the `.restore` of a shell does.
+/// The wait for a lock is no statement that an interrupt ends.
+#[test]
+fn a_store_is_closed_although_an_append_waits_for_another_program() {
+    let scratch = Scratch::new();
+    // It would wait for weeks.
+    let options = support::without_projector().busy_timeout(Duration::MAX);
+    let (store, talk) =
+        (Store::open_with(scratch.database(), &options).unwrap(), support::conversation("talk"));
+    store.append(&talk, Expected::Any, &[pause("a")]).unwrap();
+    let other = rusqlite::Connection::open(scratch.database()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (begin, begun) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            begin.send(()).unwrap();
+            store.append(&talk, Expected::Any, &[pause("b")])
+        });
+        begun.recv().unwrap();
+        // Meanwhile the append meets the lock.
+        (0..200).for_each(|_| assert_eq!(store.conversation(&talk).unwrap().event_count, 1));
+        store.close().expect("nothing keeps it open");
+        assert!(matches!(waits.join().unwrap(), Err(Error::Closed)));
+    });
+    other.execute_batch("COMMIT").unwrap();
+    drop(other);
+    assert_eq!(support::event_ids(&Store::open(scratch.database()).unwrap(), &talk), ["a"]);
+}
+
 fn put_back(from: &rusqlite::Connection, to: &rusqlite::Connection) {
     use rusqlite::ffi;
     // SAFETY: both connections live through the copy, and only this thread uses them.

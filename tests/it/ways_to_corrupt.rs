@@ -497,3 +497,32 @@ mod served {
         }
     }
 }
+
+#[cfg(feature = "cli")]
+#[test]
+fn a_copy_without_its_log_is_said_to_be_one_that_was_never_filled() {
+    let scratch = Scratch::new();
+    let store = Store::open_with(scratch.database(), &without_projector()).unwrap();
+    assert!(store.maintenance().was_never_filled().unwrap());
+    store.append(&conversation("talk"), Expected::Any, &[pause("e")]).unwrap();
+    assert!(!store.maintenance().was_never_filled().unwrap());
+    let copy = scratch.path("copy.db");
+    fs::copy(scratch.database(), &copy).unwrap();
+    let said = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_annals"));
+        let output = command.arg("--db").arg(&copy).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    };
+    assert!(said(&["verify"]).contains("nothing was ever written here"));
+    for command in
+        [&["verify"] as &[&str], &["verify", "--json"], &["doctor"], &["doctor", "--json"], &["list"]]
+    {
+        let text = said(command);
+        assert!(text.contains("made and never filled"), "{command:?}: {text}");
+    }
+    assert!(said(&["list", "--json"]).contains("\"never_filled\":true"));
+    // A file whose conversations are all gone is no such file.
+    store.retention().delete(&conversation("talk")).unwrap();
+    assert!(!store.maintenance().was_never_filled().unwrap());
+}

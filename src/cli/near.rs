@@ -1,6 +1,10 @@
-//! Warns of a new database in the folder where agents work: their commands can change and delete it.
+//! Warns of a new database: in the folder where agents work, whose commands can change and delete it, or at a path that may be mistyped.
 
 use std::path::Path;
+
+use super::journal::new_database;
+use crate::error::Result;
+use crate::store::{NEVER_FILLED, Store};
 
 /// Returns a warning if the file `database` is in `folder` or below it. `None` if one of them does not exist.
 pub(super) fn warning(database: &Path, folder: &Path) -> Option<String> {
@@ -12,6 +16,17 @@ pub(super) fn warning(database: &Path, folder: &Path) -> Option<String> {
             database.display()
         )
     })
+}
+
+/// Warns of a file to which nothing was ever written, because its path may be mistyped; and if it is new, where agents work.
+pub(super) fn warn(store: &Store, new_beside: Option<&Path>) -> Result<()> {
+    if let Some(warning) = new_beside.and_then(|folder| warning(&store.path(), folder)) {
+        new_database(&warning);
+    }
+    if store.maintenance().was_never_filled()? {
+        new_database(&format!("{}: {NEVER_FILLED}", store.path().display()));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::conversation::ConversationError;
 use crate::error::{Error, Result, SetupError};
 use crate::ids::ConversationId;
 use crate::server::{App, Certificates, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, private, serve};
-use crate::store::{NEVER_FILLED, Options, Store};
+use crate::store::{Options, Store};
 use crate::transfer::{ImportOptions, ImportStatus, Importer};
 
 /// The default host and port.
@@ -226,17 +226,12 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let _journal = Journal::start(command.log)?;
     let store = if command.read_only { place.read_only()? } else { place.open(&Options::default())? };
     let workspace = config.workspace_dir.as_deref().unwrap_or(Path::new("."));
-    if let Some(warning) = near::warning(place.path, workspace).filter(|_| is_new) {
-        journal::new_database(&warning);
-    }
+    near::warn(&store, is_new.then_some(workspace))?;
     let folders = config.conversations_dir.clone();
     if command.import_folders {
         import_folders(&store, &folders)?;
     } else if !command.read_only {
         offer_import(&store, &folders);
-    }
-    if store.maintenance().was_never_filled()? {
-        journal::new_database(&format!("{}: {NEVER_FILLED}", store.path().display()));
     }
     let bound = bind(&at)?;
     if let Some(address) = bound.reached_from_elsewhere().map_err(|source| not_served(&at, source))? {

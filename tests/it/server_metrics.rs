@@ -128,7 +128,7 @@ async fn a_reader_that_pins_the_log_is_named_in_the_metrics_and_on_standard_erro
     let process = std::process::id().to_string();
     let mut next = async || loop {
         let line = stderr.next_line().await.unwrap().expect("a warning");
-        if line.contains("write-ahead log") {
+        if line.contains("restart") {
             return line;
         }
     };

@@ -110,6 +110,16 @@ fn import(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Ou
     let mut skipped = Skipped::default();
     // Searched before the database is created, so that a mistyped path leaves no empty file behind.
     let found = search(paths, command.format, &mut skipped)?;
+    // Before the database is opened, which waits for other programs: a signal is caught from then on.
+    let bar = output.progress("conversations");
+    let words = Stopped::says(
+        &bar,
+        if command.dry_run {
+            "nothing was written"
+        } else {
+            "what was imported is whole; the same command imports the rest"
+        },
+    );
     let store = if command.dry_run { without_writing(place)? } else { place.create()? };
     let options = ImportOptions {
         id,
@@ -120,15 +130,6 @@ fn import(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Ou
     };
     let mut importer = Importer::new(&store, options);
     let started = Instant::now();
-    let bar = output.progress("conversations");
-    let words = Stopped::says(
-        &bar,
-        if command.dry_run {
-            "nothing was written"
-        } else {
-            "what was imported is whole; the same command imports the rest"
-        },
-    );
     let mut reports = Vec::new();
     for discovery in &found {
         reports.extend(importer.import_found(discovery, &|_| true, &mut |progress| {

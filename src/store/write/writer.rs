@@ -14,7 +14,7 @@ use rusqlite::{Connection, InterruptHandle};
 
 use super::append::{Request, Session, Tried};
 use super::known::Known;
-use super::leading::{self, Held};
+use super::leading;
 #[cfg(feature = "postgres")]
 use super::order::Sequencer;
 use super::order::{Applied, Ordered};
@@ -26,7 +26,6 @@ use crate::store::derived::projection::hosted::{Hosted, Stepped};
 use crate::store::derived::schema;
 use crate::store::engine::is_fatal;
 use crate::store::engine::trace::Span;
-use crate::store::engine::transaction;
 use crate::store::file::checkpoint::{Checkpointer, Pinned};
 use crate::store::file::database::{self, Opened};
 use crate::store::file::place::Place;
@@ -392,9 +391,7 @@ impl Writer {
         check: fn(&Presence) -> Result<()>,
         work: impl FnOnce(&Connection) -> Result<T>,
     ) -> Result<T> {
-        self.check_open()?;
-        let _held = Held::new(self.id());
-        let _until = transaction::Until::set(&self.is_closed);
+        let _held = self.hold()?;
         if slot.db.is_none() {
             self.presence.begin_anew();
         }
@@ -430,9 +427,8 @@ impl Writer {
             return Err(self.after_move(slot, moved));
         }
         slot.checkpointer.after_commit(db);
-        let is_closed = self.is_closed.load(Ordering::Relaxed);
         let done =
-            done.map_err(|error| if is_closed { Error::Closed } else { self.presence.naming_holder(error) });
+            done.map_err(|error| self.check_open().err().unwrap_or(self.presence.naming_holder(error)));
         if done.as_ref().is_err_and(is_fatal) && matches!(self.place, Place::File(_)) {
             // After a failed write or sync the page cache and the file may differ: open the file again.
             slot.db = None;

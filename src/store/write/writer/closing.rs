@@ -4,10 +4,11 @@ use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::super::leading;
+use super::super::leading::{self, Held};
 use super::super::queue::lock;
 use super::{Slot, Writer};
 use crate::error::{Error, Result};
+use crate::store::engine::transaction::Until;
 use crate::store::file::checkpoint;
 
 impl Writer {
@@ -61,6 +62,15 @@ impl Writer {
             checkpoint::rescue(db);
         }
         moved
+    }
+
+    /// Marks that this thread holds the connection, and lets it give up waiting for a lock once the store is closed.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(super) fn hold(&self) -> Result<(Held, Until)> {
+        self.check_open()?;
+        Ok((Held::new(self.id()), Until::set(&self.is_closed)))
     }
 
     /// Fails once the store is closed.

@@ -48,8 +48,9 @@ def test_the_first_program_of_the_projects_readme(capsys: pytest.CaptureFixture[
 def test_events_and_questions(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
-    events, follow, questions, _ = blocks("docs/python.md")
+    events, follow, questions, frame, _ = blocks("docs/python.md")
     run(events, {})
+    assert "frame" in run(frame, {"annals": annals})
     run(questions, {"annals": annals})
     assert capsys.readouterr().out.endswith("True\n")
     body = textwrap.indent(follow, "    ").rstrip() + "\n        return event\n"

@@ -33,13 +33,25 @@ def append(path: str, name: str) -> str:
     return "appended"
 
 
+POOL = """
+import multiprocessing, sys
+sys.path.insert(0, sys.argv[1])
+from test_processes import append
+if __name__ == "__main__":
+    _, _, way, path = sys.argv
+    with multiprocessing.get_context(way).Pool(2) as pool:
+        print(pool.starmap(append, [(path, f"w{number}") for number in range(6)]) == ["appended"] * 6)
+"""
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_worker_opens_a_store_of_its_own_if_its_parent_had_none(tmp_path: Path, way: str) -> None:
-    path = str(tmp_path / "a.db")
+    # A process of its own: here other tests may have left a store open.
+    path, program = str(tmp_path / "a.db"), tmp_path / "pool.py"
     annals.open(path).close()
-    with multiprocessing.get_context(way).Pool(2) as pool:
-        names = [f"w{number}" for number in range(6)]
-        assert pool.starmap(append, [(path, name) for name in names]) == ["appended"] * 6
+    program.write_text(POOL)
+    command = [sys.executable, str(program), str(Path(__file__).parent), way, path]
+    assert subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout == b"True\n"
     with annals.open(path) as store:
         assert store.last_position == 6 and store.verify().is_sound
 

@@ -41,13 +41,14 @@ pub(crate) fn set_held(held: Held) {
 #[cfg(unix)]
 pub(crate) fn is_held(metadata: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    is_held_as(metadata.dev(), metadata.ino())
+    HELD.get().is_some_and(|held| (held.is_held)((metadata.dev(), metadata.ino())))
 }
 
-/// Returns whether the file with this device and inode number is one.
-#[cfg(unix)]
-pub(crate) fn is_held_as(device: u64, number: u64) -> bool {
-    HELD.get().is_some_and(|held| (held.is_held)((device, number)))
+/// Does the same for what was found relative to an open folder.
+#[cfg(all(unix, feature = "server"))]
+#[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "the types differ between systems")]
+pub(crate) fn is_held_at(found: &rustix::fs::Stat) -> bool {
+    HELD.get().is_some_and(|held| (held.is_held)((found.st_dev as u64, found.st_ino as u64)))
 }
 
 /// Returns whether this is a database that is open in this process. Elsewhere locks belong to a handle and cannot be lost.

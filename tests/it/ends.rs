@@ -1,4 +1,4 @@
-//! After every orderly end the file alone is whole: whoever held the store, and whatever was under way.
+//! After every orderly end the file alone is whole, in each program that holds a store and with work under way.
 #![cfg(unix)]
 
 use std::path::Path;

@@ -315,7 +315,7 @@ pub(in crate::store) fn version_of_dump(db: &Connection) -> Result<u32> {
     Ok(made.map(|projection| projection.schema).chain([migrated]).max().unwrap_or(migrated))
 }
 
-/// Returns the names of the tables of other programs. Tables of projections of hosts are none of them.
+/// Returns the names of the tables of other programs. Tables that hold the projections of hosts are left out.
 pub(in crate::store) fn foreign_tables(db: &Connection) -> Result<Vec<String>> {
     let strange = differences(db)?.into_iter().filter(|difference| difference.state == State::Strange);
     let objects = strange.map(|difference| difference.object);

@@ -79,8 +79,8 @@ struct OpenFile {
     /// The number of descriptors that the engine has open.
     count: usize,
     forks: u32,
-    /// Whether it is a database, its shared memory or its write-ahead log. A file that is only read, or that is temporary,
-    /// is none.
+    /// Whether it is a database, its shared memory or its write-ahead log, and not a temporary file or one that is
+    /// only read.
     is_held: bool,
     locks: Option<Locks>,
     /// Descriptors that the engine has closed, and that cannot be closed before another copy of SQLite releases its locks.

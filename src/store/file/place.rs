@@ -132,9 +132,9 @@ pub(in crate::store) fn refuse_second_name(path: &FilePath) -> Result<()> {
         return Ok(());
     }
     let what = format!(
-        "the file has {names} names (hard links), and each name would have a write-ahead log of its own; remove the \
-         other names, which `find FOLDER -samefile FILE` lists, or give this name a file of its own: \
-         `cp FILE NEW && mv NEW FILE`"
+        "the file has {names} names (hard links), and each name would have a write-ahead log of its own; end \
+         the programs that use it, then remove the other names, which `find FOLDER -samefile FILE` lists, or give this \
+         name a file of its own: `cp FILE NEW && mv NEW FILE`"
     );
     Err(Error::CannotOpen { path: path.given.clone(), what })
 }

@@ -124,7 +124,7 @@ impl<W: Write> Packing<'_, W> {
                 continue;
             }
             // The manifest names what is left out.
-            if !is_folder && untrusted::is_held_as(found.st_dev, found.st_ino) {
+            if !is_folder && untrusted::is_held_at(&found) {
                 self.cannot_read(&below);
                 continue;
             }

@@ -118,7 +118,7 @@ def test_a_call_is_rejected_with_a_reason_and_the_next_one_approved(annals, mode
     wait_for(lambda: status(annals, conversation) != "running")
     if status(annals, conversation) in ("idle", "paused"):
         page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_text("$ ls")).to_be_visible()
+    expect(consent.get_by_text("$ ls")).to_be_visible()
     consent.get_by_role("button", name="Approve").click()
     wait_for(lambda: "ObservationEvent" in kinds(annals, conversation))
     refused = annals.ask(f"/api/annals/reports/confirmations?conversation={conversation}")["rows"]

@@ -38,7 +38,7 @@ pub use claim::Runner;
 pub use control::{Goal, GoalOutcome, GoalStatus, UserMessage};
 pub use error::{ConversationError, Result};
 pub use host::Host;
-pub use local::{Callback, Called, Conversation, DeltaCallback, Guide, ModelMaker, Recorded};
+pub use local::{Callback, Called, Conversation, DeltaCallback, Guide, ModelMaker, Recorded, WaitCallback};
 pub use memory::{OnPause, Snapshot, StateUpdates};
 pub(crate) use open::Obstacle;
 pub use open::{Builder, ForkMetrics, ForkOptions};

@@ -70,7 +70,7 @@ impl Local {
             live.is_stale = false;
             return Ok(());
         }
-        let mut rebased = 0;
+        let (mut rebased, mut waits) = (0, false);
         while rebased < REBASES_MAX {
             let leaf = live.leaf.clone();
             let draft = std::mem::take(&mut live.draft);
@@ -78,6 +78,12 @@ impl Local {
                 // The reply of the model is paid for. It is kept until the lock is free, or until the run is cancelled.
                 Err(error) if error.is_locked() && self.running().is_some() => {
                     live.draft = draft;
+                    if let (false, ConversationError::Store(reason), Some(on_wait)) =
+                        (waits, &error, &self.parts.on_wait)
+                    {
+                        on_wait(reason);
+                    }
+                    waits = true;
                     if self.is_cancelled_within(LOCK_INTERVAL).await {
                         live.is_stale = true;
                         return Err(error);

@@ -27,7 +27,7 @@ pub(super) use equipment::{Acp, Equipment, Program};
 pub use guide::{Called, Guide};
 pub(super) use objection::Objections;
 pub(super) use parts::Parts;
-pub use parts::{Callback, DeltaCallback, ModelMaker};
+pub use parts::{Callback, DeltaCallback, ModelMaker, WaitCallback};
 pub(super) use plugins::Loaded;
 pub use read::Recorded;
 pub(super) use tasks::{Tasks, Terms};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::guide::Guide;
 use crate::agent::definition::Definitions;
 use crate::conversation::memory::{OnPause, StateUpdates};
+use crate::error::Error;
 use crate::event::Event;
 use crate::hook;
 use crate::ids::EventId;
@@ -22,6 +23,9 @@ pub type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
 /// A callback that receives the pieces of a reply as they arrive, with the id of the event that will hold the whole
 /// reply.
 pub type DeltaCallback = Arc<dyn Fn(&EventId, &Delta) + Send + Sync>;
+
+/// A callback that receives the reason for which a run waits before it can write, once for each wait.
+pub type WaitCallback = Arc<dyn Fn(&Error) + Send + Sync>;
 
 /// A function that makes the client of a model from settings with decrypted secrets.
 pub type ModelMaker = Arc<dyn Fn(&Settings) -> Result<Arc<dyn Model>, LlmError> + Send + Sync>;
@@ -51,6 +55,7 @@ pub(in crate::conversation) struct Parts {
     pub lender: Option<Secrets>,
     pub callbacks: Vec<Callback>,
     pub on_delta: Option<DeltaCallback>,
+    pub on_wait: Option<WaitCallback>,
     pub updates: StateUpdates,
     pub on_pause: OnPause,
     pub max_budget: Option<f64>,

@@ -11,7 +11,7 @@ use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::conversation::error::{ConversationError, Result};
 use crate::conversation::host::Host;
 use crate::conversation::local::{
-    Callback, Conversation, DeltaCallback, Guide, Local, ModelMaker, Objections, Parts, Tasks,
+    Callback, Conversation, DeltaCallback, Guide, Local, ModelMaker, Objections, Parts, Tasks, WaitCallback,
 };
 use crate::conversation::memory::{
     Base, Live, OnPause, Sealing, Snapshot, StateUpdates, Stored, check_tags, load,
@@ -78,6 +78,7 @@ impl Default for Builder {
                 lender: None,
                 callbacks: Vec::new(),
                 on_delta: None,
+                on_wait: None,
                 updates: StateUpdates::Off,
                 on_pause: OnPause::Hold,
                 max_budget: None,
@@ -272,6 +273,13 @@ impl Builder {
     /// Sets the callback that receives the pieces of replies as they arrive.
     pub fn on_delta(mut self, callback: DeltaCallback) -> Self {
         self.parts.on_delta = Some(callback);
+        self
+    }
+
+    /// Sets the callback that receives the reason why a run waits: another process keeps the file locked. The run goes on
+    /// when the lock is free.
+    pub fn on_wait(mut self, callback: WaitCallback) -> Self {
+        self.parts.on_wait = Some(callback);
         self
     }
 

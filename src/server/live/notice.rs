@@ -8,6 +8,7 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use super::heads::Signed;
+use crate::error::Error;
 use crate::ids::ConversationId;
 use crate::llm::{LlmError, Retry};
 use crate::message;
@@ -76,6 +77,11 @@ pub(super) fn model_retried(conversation: &ConversationId, model: &str, retry: &
         reason = &*clip(&retry.error.to_string()),
         "model call is tried again"
     );
+}
+
+/// A run keeps what it has, and waits until another process unlocks the file.
+pub(super) fn run_waits(conversation: &ConversationId, reason: &Error) {
+    warn!(target: TARGET, conversation = conversation.as_str(), reason = %reason, "run waits for the file");
 }
 
 /// A call of a model failed.

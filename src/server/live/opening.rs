@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::App;
 use super::metrics::Work;
+use super::notice;
 use super::piece;
 use super::plan::Plan;
 use super::secrets;
@@ -88,6 +89,7 @@ impl Opening {
     /// An error of the plan, the store or the file system.
     pub async fn open(&self, app: &App, id: &ConversationId, plan: Plan) -> Result<Conversation, Failure> {
         let (options, work, named) = (self.models.clone(), Arc::clone(&self.work), id.clone());
+        let waiting = id.clone();
         let models: ModelMaker =
             Arc::new(move |settings: &Settings| watched(settings, &options, &work, Some(named.clone())));
         let mut builder: Builder = Conversation::builder()
@@ -98,6 +100,7 @@ impl Opening {
             .registry(self.registry.clone())
             .fetch(Arc::clone(&self.fetch))
             .on_delta(piece::publisher(app.hub(), id))
+            .on_wait(Arc::new(move |reason| notice::run_waits(&waiting, reason)))
             .on_pause(OnPause::FinishStep)
             .ambient_plugins(app.config().ambient_plugins)
             .state_updates(StateUpdates::On);

@@ -245,7 +245,7 @@ pub fn search(data: &[u8]) {
                 }
             }
         }
-        Err(Error::EmptyQuery(_)) => {}
+        Err(Error::Unsearchable(_)) => {}
         Err(other) => panic!("{text:?}\n{other:?}"),
     }
 }

@@ -1,5 +1,6 @@
 //! The errors of the store and its tools. Messages contain no stored content; SQLite's errors are only a `source`.
 
+mod around;
 mod class;
 mod contradiction;
 mod expected;
@@ -11,11 +12,10 @@ mod shared;
 
 use std::path::PathBuf;
 
+pub use self::{around::AroundError, around::PutBack, class::ErrorClass, contradiction::Contradiction};
+pub use self::{expected::Expected, input::InputError, nature::Result, nature::Source};
+pub use self::{own::OwnProjectionError, setup::SetupError, shared::SharedError};
 use crate::ids::{ConversationId, EventId, IdError, Version};
-
-pub use self::{class::ErrorClass, contradiction::Contradiction, expected::Expected, input::InputError};
-pub use self::{nature::Result, nature::Source, own::OwnProjectionError, own::PutBack, setup::SetupError};
-pub use shared::SharedError;
 
 /// An error of the store or its tools.
 #[derive(Debug, thiserror::Error)]
@@ -53,8 +53,8 @@ pub enum Error {
     },
     /// The conversation is a copy of another program's log and must not change. Continue in a copy of it.
     #[error(
-        "{conversation} is a read-only copy of a {format} log; to go on from it, export it with --upgrade and \
-         import that folder under another id"
+        "{conversation} is a read-only copy of a {format} log; to go on from it, export it with --upgrade and import \
+             that folder under another id"
     )]
     ReadOnlyCopy {
         /// The conversation.
@@ -159,9 +159,9 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The text contains nothing to search for.
+    /// The text cannot be searched for.
     #[error("{0}")]
-    EmptyQuery(#[from] crate::event::terms::EmptyQuery),
+    Unsearchable(#[from] crate::event::terms::Unsearchable),
     /// The conversation has fewer events than that.
     #[error("{conversation}: there is no event {sequence}; it has {events} of them, counted from 0")]
     NoSuchPoint {
@@ -312,9 +312,9 @@ pub enum Error {
     /// The store was closed by one of its handles. Open the file again.
     #[error("the store is closed; open the file again")]
     Closed,
-    /// Another program has put an older state into the open file.
+    /// Another program, or another act, has changed the file or what lies beside it.
     #[error(transparent)]
-    PutBack(#[from] PutBack),
+    Around(#[from] AroundError),
     /// The open file is no longer the file at its path. Close this store, restore the file, and open it again.
     #[error("{path:?} was moved, removed or replaced while open: {what}; no further write is acknowledged")]
     Moved {

@@ -7,7 +7,7 @@ mod relative;
 
 use std::fmt;
 
-use chrono::{DateTime, Local, NaiveDateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Datelike as _, Local, NaiveDateTime, SecondsFormat, Utc};
 
 /// The maximum length of a conversation id, in bytes.
 pub const CONVERSATION_ID_BYTES_MAX: usize = 200;
@@ -256,8 +256,12 @@ impl Timestamp {
     /// conversation can be compared and subtracted; otherwise the result is approximate.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        // A year has four digits in ISO 8601. A year with a sign could be read, but not written.
-        if text.starts_with(['-', '+']) { None } else { Self::parse_any(text) }
+        // A year has four digits in ISO 8601. What could be read otherwise (a sign, white space before it, a zone that leads out
+        // of these years) could not be written so that it can be read again.
+        let has_a_year = text.len() > 4 && text.bytes().take(4).all(|byte| byte.is_ascii_digit());
+        let time = if has_a_year { Self::parse_any(text)? } else { return None };
+        let year = DateTime::from_timestamp_micros(time.0)?.year();
+        (0..=9999).contains(&year).then_some(time)
     }
 
     fn parse_any(text: &str) -> Option<Self> {
@@ -374,8 +378,23 @@ mod tests {
             "2025-09-25T24:00:00",
             "2025-09-2５T10:14:56",
             "2025-09-25T10:14:56.",
+            // Years that could not be written so that they can be read again.
+            "-2025-09-25T10:14:56",
+            "+2025-09-25T10:14:56",
+            " +20260-01-08T00:00:00",
+            "\n -2-01-8T00:00:00",
+            " 2025-09-25T10:14:56",
+            "20250-09-25T10:14:56",
+            "0000-01-01T00:00:00+14:00",
+            "9999-12-31T23:00:00-02:00",
         ] {
             assert_eq!(Timestamp::parse(invalid), None, "{invalid}");
+        }
+        for edge in
+            ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "2025-9-5T1:1:1", "2025-09-25 10:14:56"]
+        {
+            let time = Timestamp::parse(edge).unwrap();
+            assert_eq!(Timestamp::parse(&time.to_rfc3339()), Some(time), "{edge}");
         }
         assert_eq!(Timestamp::parse_typed("2026-01-31"), Timestamp::parse("2026-01-31T00:00:00Z"));
         assert_eq!(Timestamp::parse_typed("2026-01-31 12:30"), Timestamp::parse("2026-01-31T12:30:00Z"));

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use super::{Error, OwnProjectionError, SetupError, SharedError};
+use super::{AroundError, Error, OwnProjectionError, SetupError, SharedError};
 
 /// What an error means for the caller. Every error has exactly one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,6 +42,7 @@ impl Error {
             | Self::DuplicateEvent { .. }
             | Self::ConversationExists { .. }
             | Self::StaleSubscription { .. }
+            | Self::Around(AroundError::GoneMeanwhile { .. })
             | Self::ReadOnlyCopy { .. }
             | Self::ReadOnly { .. }
             | Self::NoIndex { .. } => ErrorClass::Conflict,
@@ -60,7 +61,7 @@ impl Error {
             | Self::BaseState(_)
             | Self::Id(_)
             | Self::NotATime { .. }
-            | Self::EmptyQuery(_)
+            | Self::Unsearchable(_)
             | Self::Tree { .. }
             | Self::Messages { .. }
             | Self::NoMessages { .. }
@@ -119,10 +120,11 @@ impl Error {
                 | SharedError::OtherVersion { .. }
                 | SharedError::NotItsReplica { .. },
             )
+            | Self::Around(AroundError::OrphanLog { .. })
             | Self::WouldOverwrite { .. } => ErrorClass::Unusable,
             Self::WrongSignature { .. }
             | Self::Moved { .. }
-            | Self::PutBack(_)
+            | Self::Around(AroundError::PutBack(_) | AroundError::OtherNumber { .. })
             | Self::LostTable { .. }
             | Self::NotDerived { .. }
             | Self::OwnProjection(OwnProjectionError::Stuck { .. })

@@ -54,27 +54,3 @@ pub enum OwnProjectionError {
         source: Source,
     },
 }
-
-/// Another program has put an older state into the file while it was open, as the `.restore` of a shell does. No further
-/// append is acknowledged. Close the store, decide which state is the right one, and open it again.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "another program put an older state into {path:?} while it was open: {lost} acknowledged events from position \
-     {from} on are not in it; no further append is acknowledged until the file is opened again"
-)]
-#[non_exhaustive]
-pub struct PutBack {
-    /// The file.
-    pub path: std::path::PathBuf,
-    /// The first position that is missing.
-    pub from: u64,
-    /// How many positions are missing.
-    pub lost: u64,
-}
-
-impl PutBack {
-    /// The file has positions up to `found`, and those up to `acknowledged` were acknowledged.
-    pub(crate) fn new(path: std::path::PathBuf, found: u64, acknowledged: u64) -> Self {
-        Self { path, from: found + 1, lost: acknowledged.saturating_sub(found) }
-    }
-}

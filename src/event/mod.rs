@@ -68,7 +68,7 @@ pub use own_kinds::{OwnKind, OwnKinds, Upcaster};
 pub use seed::UserMessageEvent;
 pub use system::{SystemPromptEvent, ToolAnnotations, ToolDefinition, ToolFields};
 pub use telemetry::{ACPToolCallEvent, LLMCompletionLogEvent, StreamingDeltaEvent, TokenEvent};
-pub use terms::EmptyQuery;
+pub use terms::{QUERY_WORDS_MAX, Unsearchable};
 pub use tool::{Action, Observation, TaskItem, TaskStatus};
 pub use unknown::Unknown;
 pub use value::{Extra, Json, Map, Text, UnknownValue};

@@ -5,6 +5,8 @@
 //! characters (a phrase of characters finds a run of them), and it adds the parts of a `camelCase` name after the name.
 //! Queries are changed in the same way.
 
+use std::collections::HashSet;
+
 /// A parsed search query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -15,13 +17,27 @@ pub struct Query {
     pub literals: Vec<String>,
 }
 
-/// The text has nothing to search for.
+/// The most different words of a query. The index takes time with the square of their number.
+pub const QUERY_WORDS_MAX: usize = 256;
+
+/// The text cannot be searched for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("nothing to search for: {text:?} has no letter or digit outside excluded words")]
 #[non_exhaustive]
-pub struct EmptyQuery {
-    /// The text.
-    pub text: String,
+pub enum Unsearchable {
+    /// It has nothing to search for.
+    #[error("nothing to search for: {text:?} has no letter or digit outside excluded words")]
+    Empty {
+        /// The text.
+        text: String,
+    },
+    /// It has more different words than [`QUERY_WORDS_MAX`].
+    #[error(
+        "a search has at most {QUERY_WORDS_MAX} different words, and this one has {words}: search for fewer of them"
+    )]
+    Long {
+        /// The number of different words.
+        words: usize,
+    },
 }
 
 /// Puts spaces around the CJK characters of `text`, and adds the parts of camel-case names after each name.
@@ -103,12 +119,18 @@ impl Query {
     /// that must not occur.
     ///
     /// # Errors
-    /// [`EmptyQuery`] if nothing is left to search for.
-    pub fn read(text: &str) -> Result<Self, EmptyQuery> {
+    /// [`Unsearchable`] if nothing is left to search for, or if there are too many words.
+    pub fn read(text: &str) -> Result<Self, Unsearchable> {
         let mut wanted = Vec::new();
         let mut unwanted = Vec::new();
         let mut literals = Vec::new();
+        let mut seen = HashSet::new();
+        let mut words = 0;
         for term in terms(text) {
+            if !seen.insert((term.text, term.negative, term.prefix, term.quoted)) {
+                continue;
+            }
+            words += term.words();
             let Some(expression) = term.expression() else {
                 if !term.negative && !term.text.trim().is_empty() {
                     literals.push(term.text.to_lowercase());
@@ -124,8 +146,11 @@ impl Query {
             }
             wanted.push(expression);
         }
+        if words > QUERY_WORDS_MAX {
+            return Err(Unsearchable::Long { words });
+        }
         if wanted.is_empty() {
-            return Err(EmptyQuery { text: text.to_owned() });
+            return Err(Unsearchable::Empty { text: text.to_owned() });
         }
         let mut expression = wanted.join(" AND ");
         // Only one NOT. Each further NOT would nest one level deeper, and the index's parser has a depth limit.
@@ -146,6 +171,13 @@ struct Term<'a> {
 }
 
 impl Term<'_> {
+    /// The number of words that the index looks for. At least one: a term without a letter is looked for in the text.
+    fn words(&self) -> usize {
+        let spread = spread(self.text);
+        let words = spread.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.count().max(1)
+    }
+
     /// The term in the query language of the index. `None` if it has neither a letter nor a digit.
     fn expression(&self) -> Option<String> {
         let star = if self.prefix { " *" } else { "" };
@@ -215,7 +247,27 @@ mod tests {
             Ok((r#""Store append" AND "C""#.into(), vec!["store::append".into(), "c++".into()]))
         );
         assert_eq!(read(r#"a" OR b"#), Ok((r#""a" AND "OR" AND "b""#.into(), vec!["a\"".into()])));
-        assert_eq!(read("-> "), Err(EmptyQuery { text: "-> ".into() }));
-        assert_eq!(read(""), Err(EmptyQuery { text: String::new() }));
+        assert_eq!(read("-> "), Err(Unsearchable::Empty { text: "-> ".into() }));
+        assert_eq!(read(""), Err(Unsearchable::Empty { text: String::new() }));
+    }
+
+    #[test]
+    fn a_query_is_bounded_in_its_different_words() {
+        let read = |text: &str| Query::read(text);
+        assert_eq!(read(&"a ".repeat(100_000)), read("a"));
+        assert_eq!(read(&"-a b* \"c d\" ".repeat(10_000)), read("-a b* \"c d\""));
+        let words =
+            |count: usize| (0..count).map(|number| format!("w{number}")).collect::<Vec<_>>().join(" ");
+        assert!(read(&words(QUERY_WORDS_MAX)).is_ok());
+        let long = Err(Unsearchable::Long { words: QUERY_WORDS_MAX + 1 });
+        for many in [
+            words(QUERY_WORDS_MAX + 1),
+            format!("\"{}\"", words(QUERY_WORDS_MAX + 1)),
+            "日".repeat(QUERY_WORDS_MAX + 1),
+            (0..=QUERY_WORDS_MAX).map(|number| format!("-w{number} ")).collect(),
+            (0..=QUERY_WORDS_MAX).map(|number| format!("{} ", "#".repeat(number + 1))).collect(),
+        ] {
+            assert_eq!(read(&many), long);
+        }
     }
 }

@@ -227,7 +227,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Decodes the inner characters of a string: resolves its escapes.
+/// Resolves the escapes of the inner characters of a string. Text that was not checked keeps what it has of an escape.
 fn decode(inner: &str) -> Cow<'_, str> {
     if !inner.as_bytes().contains(&b'\\') {
         return Cow::Borrowed(inner);
@@ -236,20 +236,21 @@ fn decode(inner: &str) -> Cow<'_, str> {
     let mut rest = inner;
     while let Some(backslash) = rest.find('\\') {
         out.push_str(&rest[..backslash]);
-        let escape = rest.as_bytes()[backslash + 1];
-        rest = &rest[backslash + 2..];
-        match escape {
-            b'b' => out.push('\u{8}'),
-            b'f' => out.push('\u{c}'),
-            b'n' => out.push('\n'),
-            b'r' => out.push('\r'),
-            b't' => out.push('\t'),
-            b'u' => {
+        let mut after = rest[backslash + 1..].chars();
+        let escape = after.next();
+        rest = after.as_str();
+        match escape.unwrap_or('\\') {
+            'b' => out.push('\u{8}'),
+            'f' => out.push('\u{c}'),
+            'n' => out.push('\n'),
+            'r' => out.push('\r'),
+            't' => out.push('\t'),
+            'u' => {
                 let (character, used) = unicode(rest.as_bytes());
                 out.push(character);
-                rest = &rest[used..];
+                rest = rest.get(used..).unwrap_or_default();
             }
-            other => out.push(char::from(other)),
+            other => out.push(other),
         }
     }
     out.push_str(rest);

@@ -81,8 +81,10 @@ pub(crate) struct Leaf<'a> {
 
 /// Calls `visit` with every leaf of `text`, in order. The path of a name is that of its member.
 ///
-/// `text` must be one JSON value that was checked before. In any other text, `visit` gets what looks like leaves.
-pub(crate) fn walk<'a>(text: &'a str, visit: &mut dyn FnMut(Leaf<'a>, &Path)) {
+/// Offsets count from the start of the value. It takes a checked value and no text, because in any other text a string may have
+/// no end.
+pub(crate) fn walk<'a>(value: Raw<'a>, visit: &mut dyn FnMut(Leaf<'a>, &Path)) {
+    let text = value.text();
     let bytes = text.as_bytes();
     let mut path = Path::default();
     // For each open container: `None` for an array; for an object, whether the next string is a name.
@@ -167,8 +169,8 @@ mod tests {
     fn every_leaf_is_visited_with_its_path() {
         let text = r#" {"a":"x", "b\n":[1, {"c":-2.5}, ["y"]],"d":{}, "e":[true,"z"]}"#;
         let mut seen = Vec::new();
-        walk(text, &mut |leaf, path| {
-            assert_eq!(&text[leaf.at..leaf.at + leaf.raw.len()], leaf.raw);
+        walk(Raw::parse(text).unwrap(), &mut |leaf, path| {
+            assert_eq!(&text[1 + leaf.at..1 + leaf.at + leaf.raw.len()], leaf.raw);
             seen.push((leaf.sort, leaf.raw, path.to_string()));
         });
         assert_eq!(
@@ -186,6 +188,8 @@ mod tests {
                 (Sort::Text, r#""z""#, "e[1]".into()),
             ]
         );
-        walk(r#""alone""#, &mut |leaf, path| assert_eq!((leaf.raw, path.steps().len()), (r#""alone""#, 0)));
+        walk(Raw::parse(r#""alone""#).unwrap(), &mut |leaf, path| {
+            assert_eq!((leaf.raw, path.steps().len()), (r#""alone""#, 0))
+        });
     }
 }

@@ -1,6 +1,7 @@
 //! Why a tool has no answer, in words for a model: what is wrong, and the way out.
 
 use crate::error::{Error, ErrorClass};
+use crate::event::Unsearchable;
 use crate::visualizer::harmless;
 
 /// The longest text of a refusal, in characters. Its rest may repeat what the caller wrote.
@@ -58,7 +59,7 @@ fn way_out(error: &Error) -> Option<String> {
         }
         Error::UnknownEvent { .. } => "read_conversation shows the events that there are, by their sequences",
         Error::AmbiguousId { .. } => "Write more of the id",
-        Error::EmptyQuery(_) => {
+        Error::Unsearchable(Unsearchable::Empty { .. }) => {
             "Give at least one word to search for; a query of excluded words alone finds nothing"
         }
         Error::QueryRefused { hint, .. } => return hint.clone(),

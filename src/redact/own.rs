@@ -5,13 +5,15 @@
 
 use super::finder::VALUE_BYTES_MIN;
 use super::pattern;
-use crate::json::{self, Sort};
+use crate::json::{self, Raw, Sort};
 
 /// Returns the secret values that a base state holds in the open, each with its label.
 #[must_use]
 pub fn open_secrets(base_state: &str) -> Vec<(String, String)> {
     let mut secrets: Vec<(String, String)> = Vec::new();
-    json::walk(base_state, &mut |leaf, path| {
+    // A document that is torn has no members to look up. What looks like a secret is found in it as in any text.
+    let Ok(document) = Raw::parse(base_state) else { return secrets };
+    json::walk(document, &mut |leaf, path| {
         if leaf.sort != Sort::Text {
             return;
         }

@@ -79,14 +79,17 @@ pub struct Rewritten {
     pub left: Vec<Spot>,
 }
 
-/// Returns `text` without the parts to redact. JSON must be checked before.
+/// Returns `text` without the parts to redact. A text that is not JSON, such as a damaged payload, is rewritten as
+/// [`Form::Plain`].
 #[must_use]
 pub fn rewrite(text: &str, form: Form, wanted: RedactScope<'_>) -> Rewritten {
-    if form == Form::Plain {
-        return rewrite_plain(text, wanted);
-    }
+    let value = match Raw::parse(text) {
+        Ok(value) if form != Form::Plain => value,
+        _ => return rewrite_plain(text, wanted),
+    };
+    let start = value.offset_in(text);
     let mut editor = Editor { form, wanted, edits: Vec::new(), left: Vec::new(), names: HashSet::new() };
-    json::walk(text, &mut |leaf, path| editor.leaf(leaf, path));
+    json::walk(value, &mut |leaf, path| editor.leaf(Leaf { at: start + leaf.at, ..leaf }, path));
     let Editor { mut edits, mut left, .. } = editor;
     if edits.is_empty() {
         return Rewritten { text: None, taken: Vec::new(), left };
@@ -125,7 +128,7 @@ pub fn rewrite(text: &str, form: Form, wanted: RedactScope<'_>) -> Rewritten {
 
 fn rewrite_plain(text: &str, wanted: RedactScope<'_>) -> Rewritten {
     let finder = match wanted {
-        RedactScope::Everything if text.is_empty() => return Rewritten::default(),
+        RedactScope::Everything if text.is_empty() || text == REDACTED => return Rewritten::default(),
         RedactScope::Everything => {
             let spot = Spot { path: String::new(), kind: TEXT, hint: String::new(), value: text.into() };
             return Rewritten { text: Some(REDACTED.into()), taken: vec![spot], left: Vec::new() };
@@ -467,6 +470,29 @@ mod tests {
     }
 
     const ACTION: &str = r#"{"id":"a1","timestamp":"2026-01-01T00:00:00","source":"agent","thought":[{"type":"text","text":"I look at canary"}],"action":{"kind":"FileEditorAction","command":"view","path":"/canary/file"},"tool_name":"file_editor","tool_call_id":"call_1","tool_call":{"id":"call_1","name":"file_editor","arguments":"{\"command\": \"view\", \"path\": \"\\/canary\\/file\", \"pin\": 12345678}","origin":"completion"},"llm_response_id":"r1","security_risk":"LOW","kind":"ActionEvent"}"#;
+
+    #[test]
+    fn a_text_that_was_cut_anywhere_is_searched_to_its_end() {
+        let secret = "canary";
+        let starts: Vec<usize> = ACTION.match_indices(secret).map(|(at, _)| at).collect();
+        for end in (0..ACTION.len()).filter(|end| ACTION.is_char_boundary(*end)) {
+            for cut in [&ACTION[..end], &ACTION[ACTION.len() - end..], &format!("{}\\\"", &ACTION[..end])] {
+                let whole = cut.matches(secret).count();
+                for form in [Form::Event, Form::BaseState, Form::Document, Form::Plain] {
+                    let new = without(cut, form, secret);
+                    assert!(new.taken.len() + new.left.len() >= whole, "{form:?}: {cut}");
+                    assert!(new.text.is_none_or(|text| !text.contains(secret)), "{form:?}: {cut}");
+                }
+                let _listed = crate::redact::open_secrets(cut);
+            }
+        }
+        assert_eq!(starts.len(), 3);
+        for odd in ["\"\\\"", "\"", "\"\\", "\"\\u", "\"\\u12\"", "\"\\ud800\\\"", "{\"a\":\"\\\"", "[\"\\é"]
+        {
+            without(odd, Form::Event, secret);
+            assert_eq!(rewrite("[redacted]", Form::Plain, RedactScope::Everything).text, None);
+        }
+    }
 
     #[test]
     fn an_action_can_be_read_as_before() {

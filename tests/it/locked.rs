@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use annals::error::AroundError;
 use annals::{Error, Expected, Options, Store};
 
 use crate::support::child::{self, Running};
@@ -98,7 +99,7 @@ fn an_older_state_that_was_put_back_is_noticed_before_an_event_takes_the_place_o
     put_back(&rusqlite::Connection::open(&copy).unwrap(), &scratch.foreign());
     for id in ["f", "g"] {
         match store.append(&talk, Expected::Any, &[pause(id)]) {
-            Err(Error::PutBack(found)) => {
+            Err(Error::Around(AroundError::PutBack(found))) => {
                 assert_eq!((found.from, found.lost), (3, 3), "{found}");
                 assert!(found.to_string().contains("3 acknowledged events from position 3 on"), "{found}");
             }
@@ -116,6 +117,8 @@ fn an_older_state_that_was_put_back_is_noticed_before_an_event_takes_the_place_o
 #[cfg(feature = "agent")]
 #[tokio::test]
 async fn a_run_keeps_what_it_has_until_another_program_unlocks_the_file() {
+    use std::sync::{Arc, Mutex};
+
     use annals::ExecutionStatus::Finished;
     use annals::conversation::Host;
     use annals::llm::scripted::{Gate, Line};
@@ -125,7 +128,15 @@ async fn a_run_keeps_what_it_has_until_another_program_unlocks_the_file() {
     let gate = Gate::new();
     let stage = Stage::new([command("c1", "one"), Line::text("Done.")]).acts([Act::Wait(gate.clone())]);
     let store = impatient(&stage.scratch);
-    let conversation = stage.builder().host(&Host::new(store.clone())).open().await.unwrap();
+    let reasons = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&reasons);
+    let conversation = stage
+        .builder()
+        .host(&Host::new(store.clone()))
+        .on_wait(Arc::new(move |reason| heard.lock().unwrap().push(reason.to_string())))
+        .open()
+        .await
+        .unwrap();
     conversation.send_message("Go").await.unwrap();
     let running = tokio::spawn({
         let conversation = conversation.clone();
@@ -147,6 +158,9 @@ async fn a_run_keeps_what_it_has_until_another_program_unlocks_the_file() {
     foreign.execute_batch("COMMIT").unwrap();
     assert_eq!(running.await.unwrap().unwrap(), Finished);
     assert_eq!(errors(&stage.events()), Vec::<String>::new());
+    let reasons = reasons.lock().unwrap();
+    let [reason] = &reasons[..] else { panic!("{reasons:?}") };
+    assert!(reason.contains("locked"), "{reason}");
 }
 
 #[cfg(feature = "server")]

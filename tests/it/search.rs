@@ -1,5 +1,6 @@
 //! Full-text search: a query finds what a user expects, and nothing else.
 
+use annals::event::Unsearchable;
 use annals::store::SearchFilter;
 use annals::transfer::Importer;
 use annals::{Error, Expected, NewEvent, Options, Position, Sequence, Store};
@@ -155,7 +156,10 @@ fn operators_of_the_index_language_are_plain_text() {
     );
     for text in ["", "   ", "->", "\"\"", "***"] {
         let error = store.search(text, &SearchFilter::default(), 10, &mut |_| ()).unwrap_err();
-        assert!(matches!(&error, Error::EmptyQuery(query) if query.text == text), "{error:?}");
+        assert!(
+            matches!(&error, Error::Unsearchable(Unsearchable::Empty { text: found }) if found == text),
+            "{error:?}"
+        );
     }
 }
 

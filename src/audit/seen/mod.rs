@@ -13,7 +13,7 @@ pub use wanted::{Likeness, Wanted};
 
 use crate::error::Result;
 use crate::ids::{ConversationId, Sequence};
-use crate::json::{Object, Path, Sort, decoded, walk};
+use crate::json::{Object, Path, Raw, Sort, decoded, walk};
 use crate::store::{ConversationFilter, Order, Store};
 
 /// The largest number of sightings of one report. Further ones are only counted.
@@ -197,7 +197,15 @@ fn find(wanted: &Wanted, payload: &str) -> Option<Found> {
         return None;
     }
     let mut found: Option<Found> = None;
-    walk(payload, &mut |leaf, path| {
+    let Ok(event) = Raw::parse(payload) else {
+        // A damaged payload has no members, and was never sent.
+        return wanted.is_in(payload).map(|likeness| Found {
+            place: String::new(),
+            likeness,
+            is_sent: false,
+        });
+    };
+    walk(event, &mut |leaf, path| {
         if leaf.sort != Sort::Text || path.member(0) == Some("provenance") {
             return;
         }

@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::page;
-use crate::error::{Error, PutBack};
+use crate::error::{AroundError, Error, PutBack};
 use crate::server::App;
 use crate::server::live::notice;
 #[cfg(feature = "postgres")]
@@ -61,7 +61,7 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
             Some(match trouble {
                 Error::Busy { holder: Some(holder), .. } => format!("appends fail: {holder} has the lock"),
                 Error::Busy { .. } => "appends fail: another process has the lock".to_owned(),
-                Error::PutBack(PutBack { from, lost, .. }) => format!(
+                Error::Around(AroundError::PutBack(PutBack { from, lost, .. })) => format!(
                     "appends fail: another program put an older state into the file, without {lost} events from \
                      position {from} on; start the server again once the right state is there"
                 ),

@@ -1,5 +1,7 @@
 //! Full-text search over all transcripts. Each hit has the words around the match.
 
+use std::collections::BTreeSet;
+
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
@@ -117,7 +119,7 @@ impl Store {
     /// built again. In a read-only store, the index is used as it is.
     ///
     /// # Errors
-    /// [`Error::EmptyQuery`], [`Error::UnknownConversation`]. [`Error::NoIndex`] if the store is read-only and has no
+    /// [`Error::Unsearchable`], [`Error::UnknownConversation`]. [`Error::NoIndex`] if the store is read-only and has no
     /// index.
     pub fn search(
         &self,
@@ -258,11 +260,11 @@ fn find(
 
 /// Returns the words to mark in a snippet: those of the query, in lower case, without its operators.
 fn marked_words(text: &str) -> Vec<String> {
-    text.split_whitespace()
-        .filter(|word| !(word.starts_with('-') && word.len() > 1))
-        .map(|word| word.trim_matches(['"', '*']).to_lowercase())
-        .filter(|word| !word.is_empty())
-        .collect()
+    let words = text.split_whitespace().filter(|word| !(word.starts_with('-') && word.len() > 1));
+    let words = words.map(|word| word.trim_matches(['"', '*']).to_lowercase());
+    // A word that is there again marks the same places.
+    let words: BTreeSet<String> = words.filter(|word| !word.is_empty()).collect();
+    words.into_iter().collect()
 }
 
 /// Returns the part of `text` around the first of `words`, in one line, and the places of the words in it.

@@ -56,7 +56,7 @@ pub(super) fn copied(error: &Error) -> Error {
         }
         Error::Shared(SharedError::Differs { what }) => SharedError::Differs { what: what.clone() }.into(),
         Error::Closed => Error::Closed,
-        Error::PutBack(put_back) => put_back.clone().into(),
+        Error::Around(around) => around.clone().into(),
         Error::Moved { path, what } => Error::Moved { path: path.clone(), what },
         other => Error::Storage { doing: "committing together", source: other.to_string().into() },
     }

@@ -55,7 +55,7 @@ impl Trouble {
     /// whether the file still has the last position that was acknowledged.
     ///
     /// # Errors
-    /// [`Error::PutBack`], once and for all.
+    /// [`AroundError::PutBack`](crate::error::AroundError::PutBack), once and for all.
     pub(super) fn still(&self, known: Known, db: &Connection, place: &Place) -> Result<Known> {
         if let Some(put_back) = self.put_back.get() {
             return Err(put_back.clone().into());

@@ -1,0 +1,80 @@
+//! Errors about what surrounds a file, and about other acts on it.
+
+use std::path::PathBuf;
+
+use super::Error;
+
+/// What another program, or another act, did to a file or beside it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AroundError {
+    /// Another program has put an older state into the open file.
+    #[error(transparent)]
+    PutBack(#[from] PutBack),
+    /// The conversation was deleted, erased or made anew while this act was under way. Nothing was written to it since.
+    /// The same act may be repeated.
+    #[error("{conversation} was deleted or erased meanwhile; nothing was written to it since")]
+    GoneMeanwhile {
+        /// The conversation.
+        conversation: String,
+    },
+    /// A log lies beside the name of a file that is not there, or that is about to get this name. It is the log of another
+    /// file, and may have the only copy of what was committed last. Nothing was touched.
+    #[error(
+        "{log:?} is the log of another file that had this name, with {commits} commits that may be nowhere else: move \
+         it to where that file is now, under that file's name and {ending:?}, and open that file; or move it away"
+    )]
+    OrphanLog {
+        /// The log.
+        log: PathBuf,
+        /// The end of its name: `-wal` or `-journal`.
+        ending: &'static str,
+        /// The number of whole commits in it. 0 if they cannot be counted.
+        commits: u64,
+    },
+    /// The number of the file's schema and the record of its migrations contradict each other: another program has changed
+    /// one of them. Nothing was written.
+    #[error(
+        "{path:?} says that its schema is {number}, and the record of its migrations says {recorded}: another program \
+         changed one of them; if it was the number, sqlite3 sets its user_version back to {recorded}, and `annals verify` \
+         checks the file"
+    )]
+    OtherNumber {
+        /// The file.
+        path: PathBuf,
+        /// The value of `PRAGMA user_version`.
+        number: u32,
+        /// The number that the record of the migrations says.
+        recorded: u32,
+    },
+}
+
+impl From<PutBack> for Error {
+    fn from(put_back: PutBack) -> Self {
+        Self::Around(put_back.into())
+    }
+}
+
+/// Another program has put an older state into the file while it was open, as the `.restore` of a shell does. No further
+/// append is acknowledged. Close the store, decide which state is the right one, and open it again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "another program put an older state into {path:?} while it was open: {lost} acknowledged events from position \
+     {from} on are not in it; no further append is acknowledged until the file is opened again"
+)]
+#[non_exhaustive]
+pub struct PutBack {
+    /// The file.
+    pub path: PathBuf,
+    /// The first position that is missing.
+    pub from: u64,
+    /// How many positions are missing.
+    pub lost: u64,
+}
+
+impl PutBack {
+    /// The file has positions up to `found`, and those up to `acknowledged` were acknowledged.
+    pub(crate) fn new(path: PathBuf, found: u64, acknowledged: u64) -> Self {
+        Self { path, from: found + 1, lost: acknowledged.saturating_sub(found) }
+    }
+}

@@ -116,8 +116,10 @@ pub(super) fn merge(place: &Place<'_>, command: &Merge, output: &Output) -> Resu
     for source in &sources {
         let ids = all(source, &ConversationFilter::default())?;
         outcome.carry(source, target.store(), &ids, output)?;
-        let strays = source.strays()?.into_iter();
-        outcome.damage.extend(strays.map(|stray| format!("{}: {stray}", source.path().display())));
+        let strays = source.strays(None)?.into_iter();
+        outcome
+            .damage
+            .extend(strays.map(|stray| format!("{}: {}", source.path().display(), stray.describe())));
     }
     outcome.finish(target.store(), output)
 }
@@ -206,6 +208,12 @@ fn with_sub_agents(store: &Store, ids: Vec<ConversationId>) -> Result<Vec<Conver
     Ok(all)
 }
 
+/// Why a conversation was copied and not deleted here.
+const STAYS: &str = "it was copied, and not deleted here: it has changed since, or its copy differs; the same command again \
+     copies the rest and deletes it";
+const DELETED: &str =
+    "it was copied, and then deleted here by another act; the copy stands, with what it was copied with";
+
 /// The results of all copies.
 struct Outcome<'a> {
     target: &'a Path,
@@ -239,7 +247,20 @@ impl<'a> Outcome<'a> {
             bar.set_message(format!("{} events", count(progress.events)));
         })?;
         for report in reports {
-            let moved = self.moves && !self.how.dry_run && copier.remove(&report)?;
+            let mut report = report;
+            let mut moved = false;
+            if self.moves && !self.how.dry_run && report.status.is_whole() {
+                moved = match copier.remove(&report) {
+                    Err(Error::UnknownConversation { .. }) => {
+                        report.problems.push(DELETED.into());
+                        false
+                    }
+                    removed => removed?,
+                };
+                if !moved && report.problems.is_empty() {
+                    report.problems.push(STAYS.into());
+                }
+            }
             self.reports.push((source.path(), report, moved));
         }
         bar.finish_and_clear();
@@ -269,13 +290,19 @@ impl<'a> Outcome<'a> {
         Ok(
             match (
                 any(CopyStatus::Damaged) || !self.damage.is_empty(),
-                any(CopyStatus::Conflict) || any(CopyStatus::Erased),
+                any(CopyStatus::Conflict) || any(CopyStatus::Erased) || any(CopyStatus::Gone) || self.stays(),
             ) {
                 (true, _) => FAILED,
                 (false, true) => REFUSED,
                 (false, false) => DONE,
             },
         )
+    }
+
+    /// Returns whether something that was to be moved was only copied.
+    fn stays(&self) -> bool {
+        let is_left = |(_, report, moved): &(_, CopyReport, bool)| report.status.is_whole() && !moved;
+        self.moves && !self.how.dry_run && self.reports.iter().any(is_left)
     }
 
     fn print(&self, output: &Output) -> Result<()> {
@@ -326,6 +353,10 @@ fn advice(report: &CopyReport) -> &'static str {
         CopyStatus::Erased => "it was erased from that file and stays out of it; copy it to another file",
         CopyStatus::Conflict => "the file keeps its own one; --rename copies this one too, under another id",
         CopyStatus::Damaged => "not copied; `annals verify` says more, and a backup may have it intact",
+        CopyStatus::Gone => "the others were carried",
+        _ if report.problems.iter().any(|problem| [STAYS, DELETED].contains(&problem.as_str())) => {
+            "not moved"
+        }
         _ if report.renamed.is_some() => "copied under another id",
         CopyStatus::Copied | CopyStatus::Unchanged | CopyStatus::Updated | CopyStatus::Ahead => {
             "a copy does not redact; run `annals redact` on the other file too"

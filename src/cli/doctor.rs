@@ -13,6 +13,9 @@ use crate::store::{Repair, Store};
 /// The maximum number of findings of one kind to print.
 const FINDINGS_SHOWN: usize = 20;
 
+/// How often what a repair has left is examined and repaired again.
+const ROUNDS_MAX: usize = 3;
+
 /// Find what is wrong, explain it, and repair what can be repaired without deleting anything
 ///
 /// Looks for lost events, circles and lost parents in the tree, a HEAD that is wrong or behind, calls without
@@ -83,18 +86,24 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     };
     let mut seen = examine()?;
     let found = seen.findings.clone();
-    let mut repairs: Vec<(&Finding, Result<Repair>)> = Vec::new();
-    if command.repair {
-        for finding in found.iter().filter(|finding| finding.remedy.is_some()) {
-            let mended = doctor.repair_telling(finding, &mut |progress| {
+    let mut repairs: Vec<(Finding, Result<Repair>)> = Vec::new();
+    // A repair of a row shows what else is wrong, so what is left is looked at again.
+    for _ in 0..if command.repair { ROUNDS_MAX } else { 0 } {
+        let is_new = |finding: &&Finding| {
+            finding.remedy.is_some() && !repairs.iter().any(|(repaired, _)| repaired == *finding)
+        };
+        let left: Vec<Finding> = seen.findings.iter().filter(is_new).cloned().collect();
+        if left.is_empty() {
+            break;
+        }
+        for finding in left {
+            let mended = doctor.repair_telling(&finding, &mut |progress| {
                 bar.set_length(progress.last_position.0);
                 bar.set_position(progress.position.0);
             });
             repairs.push((finding, mended));
         }
-        if !repairs.is_empty() {
-            seen = examine()?;
-        }
+        seen = examine()?;
     }
     bar.finish_and_clear();
     report(place, command, &found, &repairs, &seen, output)?;
@@ -126,6 +135,7 @@ fn total(store: &Store, id: Option<&ConversationId>) -> Result<u64> {
     };
     match total {
         Err(error) if Store::is_damage(&error) => Ok(0),
+        Err(Error::UnknownConversation { .. }) => Ok(0), // its row is gone
         total => total,
     }
 }
@@ -135,7 +145,7 @@ fn report(
     place: &Place<'_>,
     command: &Arguments,
     found: &[Finding],
-    repairs: &[(&Finding, Result<Repair>)],
+    repairs: &[(Finding, Result<Repair>)],
     seen: &Examination,
     output: &Output,
 ) -> Result<()> {
@@ -172,7 +182,7 @@ fn finding_value(finding: &Finding) -> Value {
     })
 }
 
-fn repair_value((finding, repair): &(&Finding, Result<Repair>)) -> Value {
+fn repair_value((finding, repair): &(Finding, Result<Repair>)) -> Value {
     match repair {
         Ok(receipt) => receipt_value(receipt),
         Err(error) => json!({
@@ -202,7 +212,7 @@ fn print(
     place: &Place<'_>,
     command: &Arguments,
     found: &[Finding],
-    repairs: &[(&Finding, Result<Repair>)],
+    repairs: &[(Finding, Result<Repair>)],
     seen: &Examination,
     output: &Output,
 ) -> Result<()> {

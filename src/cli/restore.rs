@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::replay::Point;
 use crate::store::{Backup, BackupFile, RestoreOptions, RestorePoint, Restored, Store, Verification};
-use crate::transfer::{CopyReport, CopyStatus, bring_back};
+use crate::transfer::{CopyReport, CopyStatus, Scratch, bring_back};
 
 /// Make a file from a backup, as of its end or of any earlier point, and verify all of it
 ///
@@ -66,7 +66,7 @@ pub(super) fn run(_place: &Place<'_>, command: &Arguments, output: &Output) -> R
         (None, _) => {
             let point = point(command.at.as_deref())?;
             let scratch = Scratch::beside(&command.from);
-            let restored = restore(&command.from, &scratch.0, &point, output)?;
+            let restored = restore(&command.from, scratch.path(), &point, output)?;
             print_restored(&restored, None, output)
         }
     }
@@ -87,26 +87,6 @@ fn restore(from: &Path, to: &Path, point: &RestorePoint, output: &Output) -> Res
     let restored = Backup::restore(from, to, &how, &mut |progress| bar.set_position(progress.events))?;
     bar.finish_and_clear();
     Ok(restored)
-}
-
-/// A temporary file, which is deleted on drop.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn beside(path: &Path) -> Self {
-        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
-        Self(folder.join(format!(".restored-{}.db", uuid::Uuid::new_v4().simple())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        for ending in ["", "-wal", "-shm"] {
-            let mut path = self.0.clone().into_os_string();
-            path.push(ending);
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }
 
 /// Restores one conversation into a file that may contain others.
@@ -145,7 +125,7 @@ fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> 
     }
     Ok(match report.status {
         _ if !verification.findings.is_empty() => FAILED,
-        CopyStatus::Conflict | CopyStatus::Erased => REFUSED,
+        CopyStatus::Conflict | CopyStatus::Erased | CopyStatus::Gone => REFUSED,
         CopyStatus::Damaged => FAILED,
         CopyStatus::Copied | CopyStatus::Unchanged | CopyStatus::Updated | CopyStatus::Ahead => DONE,
     })
@@ -168,6 +148,7 @@ fn outcome(to: &Path, id: &ConversationId, report: &CopyReport) -> String {
                 "{to}: {id} is already there with other contents and was left; restore it into another file"
             )
         }
+        CopyStatus::Gone => format!("{to}: {id} is not in the backup"),
         CopyStatus::Damaged => format!("{to}: {id} is damaged in the backup; it was not restored"),
     }
 }

@@ -120,7 +120,9 @@ impl Doctor<'_> {
         progress(events);
         let mut chart = Chart { row: &row, skeleton: &skeleton, findings: Vec::new() };
         let examined = self.examine_log(&mut chart);
-        if examined.is_err() {
+        // What the log says cannot be judged by a row that contradicts it: the row comes first, then another look.
+        let is_misled = chart.findings.iter().any(|finding| finding.trouble == Trouble::Catalogue);
+        if examined.is_err() || is_misled {
             chart.keep_from_repair();
         }
         let imported = self.examine_import(&mut chart);

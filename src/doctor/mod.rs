@@ -87,6 +87,8 @@ pub enum Remedy {
     },
     /// The catalogue's row is rebuilt from the log.
     Recatalogue,
+    /// The catalogue's row is gone. It is made anew from the log.
+    BringBack,
     /// Every index is rebuilt from its table.
     Reindex,
     /// The log's guards are created again.
@@ -112,6 +114,9 @@ impl Remedy {
             Self::Stop => "sets the status to error".into(),
             Self::ImportAgain { from } => format!("continues the import from {from}"),
             Self::Recatalogue => "rebuilds its row in the catalogue from the log".into(),
+            Self::BringBack => {
+                "makes its row in the catalogue anew from the log, without what only it had".into()
+            }
             Self::Reindex => "rebuilds every index from its table".into(),
             Self::Reguard => "creates the guards again as the migrations do".into(),
             Self::Rebuild { projection } => format!("rebuilds the projection {projection} from the log"),
@@ -237,6 +242,10 @@ impl<'s> Doctor<'s> {
             match self.examine_one(id, &mut seen, progress) {
                 // It was deleted meanwhile.
                 Err(Error::UnknownConversation { .. }) if conversation.is_none() => {}
+                Err(error @ Error::UnknownConversation { .. }) => {
+                    self.examine_strays(conversation, &mut seen)?;
+                    return if seen.findings.is_empty() { Err(error) } else { Ok(seen) };
+                }
                 examined => {
                     seen.bear(Some(id), "it", examined)?;
                 }

@@ -67,6 +67,7 @@ impl Doctor<'_> {
         match remedy {
             Remedy::Rebuild { .. } | Remedy::Reindex | Remedy::Reguard => Err(none()),
             Remedy::Recatalogue => self.store.maintenance().remake_catalogue(id)?.ok_or_else(none),
+            Remedy::BringBack => self.store.maintenance().bring_back(id)?.ok_or_else(none),
             Remedy::ImportAgain { from } => self.import_again(id, from, &why),
             Remedy::MoveHead { to } => {
                 let head = match to {

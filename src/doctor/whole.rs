@@ -41,10 +41,7 @@ impl Doctor<'_> {
             }
         }
         if self.looks_for(Trouble::Lost) {
-            let strays = self.store.strays();
-            for what in seen.bear(None, "the list of events", strays)?.unwrap_or_default() {
-                seen.findings.push(Finding::new(Trouble::Lost, None, what, None));
-            }
+            self.examine_strays(None, seen)?;
         }
         let unfinished = self.store.maintenance().unfinished();
         for unfinished in seen.bear(None, "the list of unfinished imports", unfinished)?.unwrap_or_default() {
@@ -66,6 +63,23 @@ impl Doctor<'_> {
             seen.findings.push(Finding::new(Trouble::UnfinishedImport, conversation, what, remedy));
         }
         Ok(may_repair)
+    }
+
+    /// Adds the events that belong to no conversation of the catalogue: of all conversations, or of this one.
+    pub(super) fn examine_strays(
+        &self,
+        conversation: Option<&ConversationId>,
+        seen: &mut Examination,
+    ) -> Result<()> {
+        let strays = self.store.strays(conversation.map(ConversationId::as_str));
+        for stray in seen.bear(None, "the list of events", strays)?.unwrap_or_default() {
+            if conversation.is_none_or(|id| stray.id.as_ref() == Some(id)) {
+                let remedy = stray.id.as_ref().map(|_| Remedy::BringBack);
+                let what = stray.describe();
+                seen.findings.push(Finding::new(Trouble::Lost, stray.id, what, remedy));
+            }
+        }
+        Ok(())
     }
 
     /// Makes the engine check pages, indexes and references. If only derived data is damaged, the last finding says how

@@ -66,8 +66,10 @@ pub use file::write_log::{LogReader, WriteLog};
 pub use maintenance::backup::{
     BackupFile, BackupFolder, BackupReport, BackupResult, Changes, RestoreOptions, RestorePoint, Restored,
 };
+pub(crate) use maintenance::backup::{clear_left, discard};
 pub use maintenance::delete::Erasure;
 pub(crate) use maintenance::examine::EventRow;
+pub(crate) use maintenance::lost_row::Stray;
 pub use maintenance::redact::{Redaction, RedactionReport};
 pub use maintenance::retention::{PrunePlan, PruneRules, Pruned};
 pub use maintenance::secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
@@ -133,7 +135,7 @@ pub(crate) use table::replica::Seen;
 pub(crate) use table::server_key::{KeyRole, ServerKey};
 pub(crate) use transfer::carry::{Beside, Parcel, Step};
 pub(crate) use transfer::foreign::{ForeignDatabase, ForeignTable, ForeignValue, NewForeignDatabase};
-pub(crate) use transfer::import::{Arrival, ArrivingFile, ImportSource, LogCopy, Surroundings};
+pub(crate) use transfer::import::{Arrival, ArrivingFile, Footing, ImportSource, LogCopy, Surroundings};
 pub use write::append::{Append, Appended, Leaf};
 #[cfg(feature = "postgres")]
 pub(crate) use write::order::{News, Sequencer, Turn};

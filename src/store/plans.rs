@@ -256,6 +256,7 @@ mod tests {
         "check_structure", // every page
         "check_catalogue", // every event of one conversation
         "remake_catalogue",
+        "bring_back",     // the same, and every event without a conversation
         "changed_guards", // the schema
         "strange_triggers",
         "foreign_tables",

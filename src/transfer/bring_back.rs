@@ -1,11 +1,13 @@
 //! Brings one conversation of a backup back into a file that is in use.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::{Copier, CopyOptions, CopyReport};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::store::{Backup, Options, RestorePoint, Store};
+use crate::store::{Backup, Options, RestorePoint, Store, clear_left, discard};
+use crate::untrusted;
 
 /// Brings a conversation of a backup back into `target`, in its last state, even if it was deleted later.
 ///
@@ -21,10 +23,11 @@ pub fn bring_back(
     length: impl FnOnce(&Store) -> Result<Option<u64>>,
     target: &Store,
 ) -> Result<CopyReport> {
-    let scratch = Scratch::beside(&target.path());
-    Backup::restore(backup, &scratch.0, &RestorePoint::Holding(id.clone()).into(), &mut |_| ())?;
+    let mut scratch = Scratch::beside(&target.path());
+    Backup::restore(backup, scratch.path(), &RestorePoint::Holding(id.clone()).into(), &mut |_| ())?;
+    scratch.lock()?;
     let options = Options { create: false, follow_projections: false, ..Options::default() };
-    let source = Store::open_with(&scratch.0, &options)?;
+    let source = Store::open_with(scratch.path(), &options)?;
     match length(&source)? {
         Some(0) => return Err(Error::NoSuchPoint { conversation: id.clone(), sequence: 0, events: 0 }),
         Some(length) => drop(source.cut_conversation(id, length)?),
@@ -36,22 +39,44 @@ pub fn bring_back(
     reports.into_iter().next().ok_or_else(unknown)
 }
 
-/// A temporary database. It is deleted on drop.
-struct Scratch(PathBuf);
+/// The path of a temporary database. What is there is deleted on drop; what a killed process has left, by the next one.
+pub(crate) struct Scratch {
+    path: PathBuf,
+    /// As long as it is locked, no other process takes the database for one that a killed process has left.
+    lock: Option<File>,
+}
+
+/// The beginning and the end of the name of a temporary database. A UUID stands between them.
+const NAME: (&str, &str) = (".restored-", ".db");
 
 impl Scratch {
-    fn beside(path: &Path) -> Self {
-        Self(path.with_file_name(format!(".restored-{}.db", uuid::Uuid::new_v4().simple())))
+    /// Returns a path in the folder `path`, or beside the file `path`.
+    pub(crate) fn beside(path: &Path) -> Self {
+        let name = format!("{}{}{}", NAME.0, uuid::Uuid::new_v4().simple(), NAME.1);
+        let path = if path.is_dir() { path.join(name) } else { path.with_file_name(name) };
+        clear_left(&path, &|file| {
+            let middle = file.strip_prefix(NAME.0).and_then(|rest| rest.strip_suffix(NAME.1));
+            middle.is_some_and(|id| uuid::Uuid::try_parse(id).is_ok())
+        });
+        Self { path, lock: None }
+    }
+
+    /// Returns the path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Locks the database, which was made meanwhile.
+    fn lock(&mut self) -> Result<()> {
+        let lock = untrusted::open_to_lock(&self.path).map_err(Error::io("opening", &self.path))?;
+        lock.lock().map_err(Error::io("locking", &self.path))?;
+        self.lock = Some(lock);
+        Ok(())
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        for ending in ["", "-wal", "-shm"] {
-            let mut path = self.0.clone().into_os_string();
-            path.push(ending);
-            // A file that cannot be removed does no harm.
-            let _ = std::fs::remove_file(path);
-        }
+        discard(&self.path);
     }
 }

@@ -8,7 +8,7 @@
 
 use std::cmp::Ordering;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{Beside, Parcel, Step, Store};
 
@@ -48,6 +48,9 @@ pub enum CopyStatus {
     Erased,
     /// The conversation was damaged after it was written. Nothing of it was copied.
     Damaged,
+    /// The source does not have the conversation, or not any more. If it was deleted during the copy, the target may have a
+    /// part of it.
+    Gone,
 }
 
 impl CopyStatus {
@@ -62,6 +65,7 @@ impl CopyStatus {
             Self::Conflict => "conflict",
             Self::Erased => "erased",
             Self::Damaged => "damaged",
+            Self::Gone => "gone",
         }
     }
 
@@ -139,11 +143,11 @@ impl<'a> Copier<'a> {
 
     /// Copies the conversations `ids`. Returns their reports in the same order.
     ///
-    /// A conversation that cannot be copied does not stop the others. The conversation of a sub-agent belongs to the
+    /// A conversation that cannot be copied, or that is deleted meanwhile, does not stop the others. The conversation of a sub-agent belongs to the
     /// same conversation as before, if the target has it. Memory holds a page of rows, never a conversation.
     ///
     /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation), and errors of reading and writing.
+    /// Errors of reading and writing.
     pub fn copy(&mut self, ids: &[ConversationId], progress: OnProgress<'_>) -> Result<Vec<CopyReport>> {
         let mut reports: Vec<CopyReport> = Vec::with_capacity(ids.len());
         for (index, id) in ids.iter().enumerate() {
@@ -157,7 +161,12 @@ impl<'a> Copier<'a> {
                 });
             };
             on_added(0);
-            let report = self.copy_one(id, &mut on_added)?;
+            let report = match self.copy_one(id, &mut on_added) {
+                Ok(report) => report,
+                // Whatever else it looked like, it was deleted meanwhile.
+                Err(_) if !self.source.contains(id)? => self.gone(id)?,
+                Err(error) => return Err(error),
+            };
             self.added += report.added;
             reports.push(report);
         }
@@ -165,6 +174,29 @@ impl<'a> Copier<'a> {
             self.link_parents(&reports)?;
         }
         Ok(reports)
+    }
+
+    /// Returns the report of a conversation that the source does not have any more.
+    fn gone(&self, id: &ConversationId) -> Result<CopyReport> {
+        let unfinished =
+            if self.options.dry_run { Vec::new() } else { self.target.maintenance().unfinished()? };
+        let is_there = unfinished.iter().any(|unfinished| unfinished.conversation == *id);
+        let problem = match is_there {
+            true => {
+                "it was deleted in the source while it was copied; a part of it is in the target, marked as unfinished: \
+                     `annals delete` removes it there"
+            }
+            false => "it is not in the source any more; nothing of it was copied now",
+        };
+        Ok(CopyReport {
+            id: id.clone(),
+            renamed: None,
+            status: CopyStatus::Gone,
+            events: 0,
+            added: 0,
+            added_bytes: 0,
+            problems: vec![problem.to_owned()],
+        })
     }
 
     /// Deletes the conversation of `report` in the source, if the target has it. Returns whether it was deleted.
@@ -401,7 +433,11 @@ impl<'a> Copier<'a> {
         };
         for report in reports.iter().filter(|report| report.added > 0 || report.status == CopyStatus::Copied)
         {
-            let Some(parent) = self.source.conversation(&report.id)?.parent else { continue };
+            let parent = match self.source.conversation(&report.id) {
+                Err(Error::UnknownConversation { .. }) => continue, // it was deleted meanwhile
+                row => row?.parent,
+            };
+            let Some(parent) = parent else { continue };
             let (child, parent) = (target_id(&report.id), target_id(&ConversationId::new(&parent)?));
             if self.target.contains(&parent)? {
                 self.target.link_parent(&child, &parent)?;

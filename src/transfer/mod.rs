@@ -33,6 +33,8 @@ mod source;
 mod training;
 mod upgrade;
 
+#[cfg(feature = "cli")]
+pub(crate) use bring_back::Scratch;
 pub use bring_back::bring_back;
 pub use copy::{Copier, CopyOptions, CopyProgress, CopyReport, CopyStatus};
 pub use dataset::{Dataset, DatasetReport, export_dataset};

@@ -276,7 +276,7 @@ fn data_beside_the_events_cannot_be_forged_unnoticed() {
             "kept",
             "the title is there, and no change",
         ),
-        ("UPDATE conversation SET tags = '{}' WHERE id = 'talk'", "talk", "the tags is gone"),
+        ("UPDATE conversation SET tags = '{}' WHERE id = 'talk'", "talk", "the set of tags is gone"),
         (
             "UPDATE conversation SET foreign_format = 'codex' WHERE id = 'kept'",
             "kept",

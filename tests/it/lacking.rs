@@ -1,12 +1,16 @@
 //! What another program took away is missed: no export, merge or backup ends as if it had written everything.
 #![cfg(feature = "cli")]
 
+use annals::{ConversationId, EventId, Expected, Store};
+use rusqlite::types::Value;
+
 use crate::cli::Program;
+use crate::support::events::user_message;
 use crate::support::{number, owner};
 
 /// Tables whose rows the log or a chain of changes names, each with words of what is said when they are gone.
 const NAMED: [(&str, &str); 7] = [
-    ("conversation", "conversation whose row in the catalogue"),
+    ("conversation", "whose row in the catalogue (key"),
     ("base_state", "the first base state is gone"),
     ("attachment", "the attachment"),
     ("origin", "is gone, and change"),
@@ -44,4 +48,106 @@ fn what_the_log_names_and_the_file_lacks_ends_every_copy_with_2() {
         }
         assert!(!program.folder.path().join("backup.db").exists(), "{table}");
     }
+}
+
+/// The columns of the catalogue, but for what nothing else has: a title, and when an import says that it was created.
+const ROW: &str = "SELECT tags, key, event_count, action_count, observation_count, payload_bytes, head_hash, leaf_event_id, \
+     head_is_empty, status, first_message, updated_at, updated_minute, first_timestamp, last_timestamp, \
+     parent, forked_from, forked_at, foreign_format FROM conversation WHERE id = ?1";
+
+#[test]
+fn a_row_of_the_catalogue_that_is_gone_comes_back_from_the_log() {
+    let program = Program::with_goldens();
+    let foreign = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/foreign");
+    program.succeed(&["import", foreign]);
+    let file = program.folder.path().join("annals.db");
+    let store = Store::open(&file).unwrap();
+    let [alone, source, fork, child] =
+        ["alone", "source", "fork", "child"].map(|id| ConversationId::new(id).unwrap());
+    let events = [user_message("a", "Hello"), user_message("b", "Good bye")];
+    for id in [&alone, &source, &fork, &child] {
+        store.append(id, Expected::Empty, &events).unwrap();
+    }
+    store.set_fork(&fork, &source, None).unwrap();
+    store.set_fork(&child, &source, Some(&EventId::new("a").unwrap())).unwrap();
+    store.set_parent(&child, &source).unwrap();
+    drop(store);
+    let db = owner(&file);
+    db.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+    let ids: Vec<String> = db
+        .prepare("SELECT id FROM conversation WHERE event_count > 0 ORDER BY key")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let row = |id: &str| -> Vec<Value> {
+        db.query_row(ROW, [id], |row| (0..19).map(|column| row.get(column)).collect()).unwrap()
+    };
+    let (mut forks, mut copies) = (0, 0);
+    for id in &ids {
+        let mut before = row(id);
+        let elsewhere = "SELECT count(*) FROM conversation AS c WHERE forked_from IS NOT NULL \
+             AND NOT EXISTS (SELECT 1 FROM conversation AS o WHERE o.id = c.forked_from) AND c.id = ?1";
+        if db.query_row(elsewhere, [id], |row| row.get::<_, i64>(0)).unwrap() > 0 {
+            // Nothing else names a conversation that is not in the file.
+            before[16] = Value::Null;
+            before[17] = Value::Null;
+        }
+        forks += usize::from(before[16] != Value::Null);
+        copies += usize::from(before[18] != Value::Null);
+        db.execute("DELETE FROM conversation WHERE id = ?1", [id]).unwrap();
+        // No other row has the id of these.
+        if ["alone", "fork", "child"].contains(&id.as_str()) {
+            let output = program.run(&["doctor", "--repair", "--only", "lost"]);
+            assert_eq!(output.status.code(), Some(2));
+            let said = String::from_utf8(output.stdout).unwrap();
+            assert!(said.contains("annals doctor ID --repair"), "{said}");
+            program.run(&["doctor", id, "--repair", "--only", "lost"]);
+        } else {
+            program.run(&["doctor", "--repair", "--only", "lost"]);
+        }
+        assert_eq!(row(id), before, "{id}");
+        let verified = String::from_utf8(program.run(&["--json", "verify", id]).stdout).unwrap();
+        let verified: serde_json::Value = serde_json::from_str(&verified).unwrap();
+        for finding in verified["findings"].as_array().unwrap() {
+            let what = finding["what"].as_str().unwrap();
+            let is_lost = [
+                "the title is gone",
+                "the time it was created is not",
+                "the link to the conversation it was forked from is gone",
+            ]
+            .iter()
+            .any(|lost| what.starts_with(lost));
+            assert!(is_lost, "{id}: {finding}");
+        }
+    }
+    assert!(forks == 2 && copies > 0, "{forks} forks, {copies} copies");
+}
+
+#[test]
+fn no_other_id_is_taken_for_the_one_of_a_row_that_is_gone() {
+    let program = Program::with_goldens();
+    let db = owner(&program.folder.path().join("annals.db"));
+    let (id, other): (String, String) = db
+        .query_row("SELECT min(id), max(id) FROM conversation", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap();
+    db.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+    db.execute("DELETE FROM conversation WHERE id = ?1", [&id]).unwrap();
+    db.execute(
+        "UPDATE base_state SET document = json_set(document, '$.id', 'another') \
+         WHERE conversation NOT IN (SELECT key FROM conversation)",
+        [],
+    )
+    .unwrap();
+    db.execute(
+        "UPDATE origin SET folder = ?1 WHERE conversation NOT IN (SELECT key FROM conversation)",
+        [&other],
+    )
+    .unwrap();
+    program.run(&["doctor", "--repair", "--only", "lost"]);
+    let wrong = program.run(&["doctor", "another", "--repair"]);
+    assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
+    let strays = "SELECT count(*) FROM event WHERE conversation NOT IN (SELECT key FROM conversation)";
+    assert!(number(&db, strays) > 0);
 }

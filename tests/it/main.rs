@@ -8,6 +8,7 @@ mod answers;
 mod append;
 mod append_only;
 mod archive;
+mod around;
 mod backup;
 mod base_state;
 mod branch;

@@ -1,16 +1,19 @@
 //! Runs the migrations: in a file, and in an empty database in memory, which tells what they make. Projections may
 //! declare objects of their own, which are made after the migrations.
 
+use std::path::Path;
+
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, ffi};
 
 use super::projection::{Description, PROJECTIONS};
 use super::schema;
-use crate::error::{Error, Result};
+use crate::error::{AroundError, Error, Result};
 use crate::ids::Timestamp;
 use crate::store::engine::WhileDoing as _;
 use crate::store::options::Actor;
+use crate::store::table::repair::{self, Mending};
 use crate::store::table::{admin, base_state, change, guards};
 
 mod migrations {
@@ -47,7 +50,7 @@ const BLIND_SCHEMA: u32 = 24;
 pub(super) fn open_fresh() -> Result<Connection> {
     let mut db = Connection::open_in_memory().doing("describing the schema")?;
     set_up(&db, &Actor::default())?;
-    migrate(&mut db)?;
+    migrate(&mut db, Path::new(":memory:"))?;
     Ok(db)
 }
 
@@ -128,11 +131,58 @@ pub(in crate::store) fn keep_plans(db: &Connection) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
+/// Returns the newest migration that a file of this schema has.
+fn migration_of(schema: u32) -> u32 {
+    let runner = migrations::migrations::runner();
+    let versions = runner.get_migrations().iter().map(|migration| migration.version().cast_unsigned());
+    versions.filter(|version| *version <= schema).max().unwrap_or(0)
+}
+
+/// Returns the newest schema whose files have this migration as their newest one.
+fn schema_of(migration: u32) -> u32 {
+    (migration..=SCHEMA_VERSION)
+        .take_while(|schema| migration_of(*schema) == migration)
+        .last()
+        .unwrap_or(migration)
+}
+
+/// Checks the number of the file's schema against the record of its migrations: any program can change the number. Reads
+/// the schema.
+///
+/// A killed upgrade leaves an older number than the record says. What a number alone can cause there is done again without
+/// harm, but for the chains of changes: those of a file that has some are not begun anew.
+///
+/// # Errors
+/// [`AroundError::OtherNumber`].
+pub(in crate::store) fn prove(db: &Connection, path: &Path, number: u32) -> Result<()> {
+    let doing = "checking the schema's number";
+    let applied = u32::try_from(migrations_applied(db)?).unwrap_or(0);
+    let is_newer = applied > NEWEST_FILE; // a newer Annals has made it
+    if applied == migration_of(number) || is_newer || number == 0 {
+        return Ok(());
+    }
+    let begins_chains = (1..CHANGES_SCHEMA).contains(&number) && applied >= CHANGES_SCHEMA;
+    let has_chains =
+        || db.query_row("SELECT EXISTS (SELECT 1 FROM change)", [], |row| row.get::<_, bool>(0)).doing(doing);
+    if applied < migration_of(number) || (begins_chains && has_chains()?) {
+        let recorded = schema_of(applied);
+        return Err(AroundError::OtherNumber { path: path.to_owned(), number, recorded }.into());
+    }
+    Ok(())
+}
+
 /// Upgrades the file to the current schema, or makes the schema in an empty file.
-pub(in crate::store) fn migrate(db: &mut Connection) -> Result<()> {
+pub(in crate::store) fn migrate(db: &mut Connection, path: &Path) -> Result<()> {
     let before = migrations_applied(db)?;
-    if let Some(older) = u32::try_from(before).ok().filter(|older| (1..SCHEMA_VERSION).contains(older)) {
-        make_older_whole(db, older)?;
+    let number: u32 =
+        db.pragma_query_value(None, "user_version", |row| row.get(0)).doing("upgrading the schema")?;
+    prove(db, path, number)?;
+    if let Some(older) = u32::try_from(before).ok().filter(|older| (1..SCHEMA_VERSION).contains(older))
+        && let Err(error) = make_older_whole(db, older)
+    {
+        // Another process may have upgraded the file meanwhile, so that what it made is taken for a stranger's.
+        let is_upgraded = migrations_applied(db)? > before;
+        return if is_upgraded { Err(Error::Busy { waited_ms: 0, holder: None }) } else { Err(error) };
     }
     // Grouped means one transaction. Otherwise the runner writes a migration and the record of it one after the
     // other, and a process that dies in between leaves a file that cannot be opened any more.
@@ -163,6 +213,11 @@ pub(in crate::store) fn migrate(db: &mut Connection) -> Result<()> {
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .doing("upgrading the schema")?;
     schema::make_declared(&transaction, PROJECTIONS)?;
+    if found > 0 && before > i64::from(migration_of(found)) {
+        let found = format!("the file said that its schema is {found}, and had the migrations of {before}");
+        let done = "went on as after an interrupted upgrade; another program may have changed the number";
+        repair::note(&transaction, &repair::blank(None, &Mending::new("schema-number", found, done)))?;
+    }
     if (1..CHANGES_SCHEMA).contains(&found) {
         change::seal(&transaction)?;
     }

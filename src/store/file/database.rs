@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::checkpoint;
 use super::place::{self, Place};
 use crate::error::{Error, Result};
-use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, set_up};
+use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, prove, set_up};
 use crate::store::derived::schema;
 #[cfg(unix)]
 use crate::store::engine::files;
@@ -124,7 +124,7 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Opened> {
         make_ready(&db, place, options)?;
     }
     if known < SCHEMA_VERSION {
-        migrate(&mut db)?;
+        migrate(&mut db, &place.path())?;
     }
     if !options.own_projections.is_empty() {
         guard::install(&db).doing("setting up the database")?;
@@ -146,6 +146,11 @@ pub(in crate::store) fn make_ready(db: &Connection, place: &Place, options: &Opt
             path: place.path(),
             what: format!("its file system has no shared memory (journal mode {journal})"),
         });
+    }
+    let number: u32 =
+        db.pragma_query_value(None, "user_version", |row| row.get(0)).doing("setting up the database")?;
+    if number == SCHEMA_VERSION {
+        prove(db, &place.path(), number)?;
     }
     let synchronous = match options.durability {
         Durability::Full => "FULL",
@@ -175,6 +180,18 @@ pub(in crate::store) fn open_as_it_is(place: &Place) -> Result<(Connection, u32)
     let db = connect(place, &place.uri("?mode=ro"), READER_FLAGS)?;
     let found = recognise(&db, place, Schema::IsRead)?;
     Ok((db, found))
+}
+
+/// Rolls back what a killed process has left in the file: its journal has the pages of before. Changes nothing else.
+///
+/// # Errors
+/// [`Error::ReadOnly`] if the file may not be written, and as [`open_as_it_is`].
+pub(in crate::store) fn roll_back(place: &Place) -> Result<()> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = connect(place, &place.uri("?mode=rw"), flags)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).doing("opening the database")?;
+    recognise(&db, place, Schema::IsRead).map(drop)
 }
 
 /// The flags of a connection that only reads.
@@ -306,7 +323,11 @@ fn recognise(db: &Connection, place: &Place, schema: Schema) -> Result<u32> {
     }
     let found = u32::try_from(version).unwrap_or(u32::MAX);
     if found > SCHEMA_VERSION {
+        prove(db, &place.path(), found)?;
         return Err(Error::NewerFile { path: place.path(), found, known: SCHEMA_VERSION });
+    }
+    if schema == Schema::IsRead {
+        prove(db, &place.path(), found)?;
     }
     Ok(found)
 }

@@ -6,6 +6,7 @@
 
 pub(super) mod checkpoint;
 pub(super) mod database;
+pub(super) mod orphan;
 pub(super) mod place;
 pub(super) mod presence;
 pub(super) mod signal;

@@ -4,6 +4,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _};
 
+use super::lost_row::strays;
 use super::verify::changes;
 use crate::error::Result;
 use crate::ids::ConversationId;
@@ -11,8 +12,6 @@ use crate::store::engine::WhileDoing as _;
 use crate::store::table::archive::{self, STUB};
 use crate::store::{Store, table::catalogue};
 
-const STRAYS: &str = "SELECT conversation, count(*), min(position) FROM event \
-     WHERE conversation NOT IN (SELECT key FROM conversation) GROUP BY conversation ORDER BY conversation LIMIT 100";
 /// The length is compared first, because it is known without reading the payload.
 const STUBS: &str = "SELECT e.position FROM event AS e WHERE octet_length(e.payload) = octet_length(?1) AND e.payload = ?1 \
      AND NOT EXISTS (SELECT 1 FROM archived_payload AS p JOIN archived_conversation AS a \
@@ -48,21 +47,13 @@ impl Store {
             Ok((found < named).then(|| format!("{} of its {named} events are gone", named - found)))
         })
     }
-
-    /// Returns the events that belong to no conversation of the catalogue, in words.
-    ///
-    /// # Errors
-    /// Any read error.
-    pub(crate) fn strays(&self) -> Result<Vec<String>> {
-        self.snapshot(strays)
-    }
 }
 
 /// Returns the first thing that the log names and the file does not have, in words. Reads what stands beside the events
 /// of every conversation, and the length of every payload.
 pub(super) fn first(db: &Connection) -> Result<Option<String>> {
-    if let Some(stray) = strays(db)?.into_iter().next() {
-        return Ok(Some(stray));
+    if let Some(stray) = strays(db, None)?.first() {
+        return Ok(Some(stray.describe()));
     }
     let stub: Option<i64> = db.query_row(STUBS, [STUB], |row| row.get(0)).optional().doing(DOING)?;
     if let Some(position) = stub {
@@ -83,19 +74,4 @@ pub(super) fn first(db: &Connection) -> Result<Option<String>> {
         }
     }
     Ok(None)
-}
-
-fn strays(db: &Connection) -> Result<Vec<String>> {
-    db.prepare_cached(STRAYS)
-        .and_then(|mut statement| {
-            let read = |row: &rusqlite::Row<'_>| {
-                let (key, events, first): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(format!(
-                    "{events} events, the first at position {first}, are of a conversation whose row in the catalogue \
-                     (key {key}) is gone; a backup has it"
-                ))
-            };
-            statement.query_map([], read)?.collect()
-        })
-        .doing(DOING)
 }

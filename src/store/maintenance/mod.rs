@@ -6,6 +6,7 @@ pub(super) mod backup;
 pub(super) mod delete;
 pub(super) mod examine;
 pub(super) mod lacking;
+pub(super) mod lost_row;
 pub(super) mod redact;
 pub(super) mod retention;
 pub(super) mod secrets;

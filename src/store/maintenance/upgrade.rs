@@ -59,14 +59,17 @@ impl Maintenance<'_> {
     pub fn upgrade(path: impl AsRef<Path>, backup: Option<&Path>) -> Result<Upgrade> {
         let path = path.as_ref();
         let place = Place::file(path);
-        let (db, from) = database::open_as_it_is(&place)?;
+        let (db, from) = open(&place)?;
         if from == 0 {
             return Err(Error::ForeignFile { path: path.to_owned(), what: "an empty file".into() });
         }
-        let counts = counts(&db)?;
+        let (counts, removals_before) = (counts(&db)?, removals(&db)?);
         let backup = match backup {
             Some(to) if from < SCHEMA_VERSION => {
-                write_beside(to, |partial| write(&db, partial, from, counts))?;
+                // A killed upgrade may have left the copy, checked and with its name.
+                if !is_copy(to, &db, from)? {
+                    write_beside(to, |partial| write(&db, partial, from, counts))?;
+                }
                 let bytes = std::fs::metadata(to).map_err(Error::io("reading", to))?.len();
                 Some((to.to_owned(), bytes))
             }
@@ -76,7 +79,9 @@ impl Maintenance<'_> {
         let options = Options { create: false, follow_projections: false, ..Options::default() };
         let store = Store::open_with(path, &options)?;
         let (conversations, events) = store.read(self::counts)?;
-        if (conversations, events) != counts {
+        // Other programs go on meanwhile: what they add or take away, they record.
+        let is_fewer = conversations < counts.0 || events < counts.1;
+        if from < SCHEMA_VERSION && is_fewer && store.read(self::removals)? == removals_before {
             let what = format!("the upgrade found {} events and left {events}", counts.1);
             return Err(Error::Corrupt { what });
         }
@@ -91,12 +96,59 @@ impl Maintenance<'_> {
     }
 }
 
+/// Opens a file of any schema to read it. What a killed upgrade has written is rolled back first.
+fn open(place: &Place) -> Result<(Connection, u32)> {
+    match database::open_as_it_is(place) {
+        Err(Error::ReadOnly { .. }) => {
+            database::roll_back(place)?;
+            database::open_as_it_is(place)
+        }
+        opened => opened,
+    }
+}
+
+/// Returns whether there is a sound copy of a file at `to`, of the same schema and with the same content.
+fn is_copy(to: &Path, db: &Connection, schema: u32) -> Result<bool> {
+    if !to.exists() {
+        return Ok(false);
+    }
+    let doing = "comparing a copy";
+    let (copy, copied) = database::open_as_it_is(&Place::file(to))?;
+    let end = |db: &Connection| -> Result<(String, i64)> {
+        db.query_row("SELECT store_id, (SELECT coalesce(max(position), 0) FROM event) FROM log", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .doing(doing)
+    };
+    Ok(copied == schema
+        && end(&copy)? == end(db)?
+        && counts(&copy)? == counts(db)?
+        && engine::damage(&copy, "PRAGMA quick_check(1)", doing)?.is_empty())
+}
+
 /// Counts the conversations and events in a file of any schema.
 fn counts(db: &Connection) -> Result<(u64, u64)> {
     let (conversations, events): (i64, i64) = db
         .query_row(backup::COUNTS, [], |row| Ok((row.get(0)?, row.get(1)?)))
         .doing("counting conversations")?;
     Ok((conversations.cast_unsigned(), events.cast_unsigned()))
+}
+
+/// Counts the acts that took conversations out of a file of any schema.
+fn removals(db: &Connection) -> Result<i64> {
+    let doing = "counting removals";
+    let is_recorded: bool = db
+        .query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'admin_act')", [], |row| {
+            row.get(0)
+        })
+        .doing(doing)?;
+    if !is_recorded {
+        return Ok(0);
+    }
+    db.query_row("SELECT count(*) FROM admin_act WHERE act IN ('delete', 'erase', 'prune')", [], |row| {
+        row.get(0)
+    })
+    .doing(doing)
 }
 
 fn write(db: &Connection, partial: &Path, schema: u32, counts: (u64, u64)) -> Result<()> {

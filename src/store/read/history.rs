@@ -10,7 +10,7 @@ use crate::store::engine::WhileDoing as _;
 use crate::store::table::base_state::{self, BaseState};
 use crate::store::table::catalogue;
 
-const TIMES_DESCENDING: &str = "SELECT sequence, timestamp FROM event \
+const TIMES_DESCENDING: &str = "SELECT sequence, timestamp, recorded_at FROM event \
      WHERE conversation = ?1 AND sequence < ?2 ORDER BY sequence DESC LIMIT 1000";
 
 /// A move of HEAD that was not part of an append.
@@ -43,7 +43,8 @@ impl FieldAt {
 
 impl Store {
     /// Returns the last event in the log whose own time is not after `time`. `None` if all events are after it. The
-    /// events' clocks may jump, so earlier events may have a later time.
+    /// events' clocks may jump, so earlier events may have a later time. The time of an event that states none is when it
+    /// was recorded.
     ///
     /// Reads from the end of the log, so the cost depends on the number of later events.
     ///
@@ -53,22 +54,24 @@ impl Store {
         let doing = "looking for a time";
         let mut before = i64::MAX;
         loop {
-            let page: Vec<(i64, Option<String>)> = self.read(|db| {
+            let page: Vec<(i64, Option<String>, i64)> = self.read(|db| {
                 let key = catalogue::key(db, conversation)?;
                 db.prepare_cached(TIMES_DESCENDING)
                     .and_then(|mut statement| {
                         statement
-                            .query_map(params![key, before], |row| Ok((row.get(0)?, row.get(1)?)))
+                            .query_map(params![key, before], |row| {
+                                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                            })
                             .and_then(Iterator::collect)
                     })
                     .doing(doing)
             })?;
-            let Some((last, _)) = page.last() else { return Ok(None) };
+            let Some((last, ..)) = page.last() else { return Ok(None) };
             before = *last;
-            let happened = |text: &Option<String>| {
-                text.as_deref().and_then(Timestamp::parse).is_some_and(|moment| moment <= time)
+            let happened = |text: &Option<String>, recorded: i64| {
+                text.as_deref().and_then(Timestamp::parse).unwrap_or(Timestamp(recorded)) <= time
             };
-            if let Some((sequence, _)) = page.iter().find(|(_, text)| happened(text)) {
+            if let Some((sequence, ..)) = page.iter().find(|(_, text, recorded)| happened(text, *recorded)) {
                 return Ok(Some(Sequence(sequence.cast_unsigned())));
             }
         }

@@ -23,7 +23,7 @@ use crate::state::ExecutionStatus;
 use crate::state::status::Effect;
 use crate::store::engine::WhileDoing as _;
 
-pub(in crate::store) use again::{OtherSources, put_back};
+pub(in crate::store) use again::{OtherSources, create_again, put_back};
 pub(in crate::store) use value::{hash, text};
 
 /// The statement that reads the columns of an [`Entry`]. The argument selects its row.
@@ -40,8 +40,7 @@ macro_rules! entry {
 }
 const LOAD: &str = entry!("WHERE id = ?1");
 const LOAD_BY_KEY: &str = entry!("NOT INDEXED WHERE key = ?2 AND id = ?1");
-const CREATE: &str =
-    "INSERT INTO conversation (id, head_hash, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
+const CREATE: &str = "INSERT INTO conversation (key, id, head_hash, created_at, updated_at) VALUES (?1, ?2, zeroblob(32), ?3, ?3)";
 /// Does not change `updated_minute`, so that its index is not written.
 const SAVE: &str = "UPDATE conversation SET event_count = ?2, payload_bytes = ?3, head_hash = ?4, \
      leaf_event_id = ?5, head_is_empty = ?6, status = ?7, first_message = coalesce(first_message, ?8), \
@@ -159,7 +158,7 @@ impl Entry {
     /// Makes a row for `id`, which has none.
     pub(in crate::store) fn create(db: &Connection, id: &ConversationId, now: Timestamp) -> Result<Self> {
         db.prepare_cached(CREATE)
-            .and_then(|mut statement| statement.execute(params![id.as_str(), Digest::START.0, now.0]))
+            .and_then(|mut statement| statement.execute(params![None::<i64>, id.as_str(), now.0]))
             .doing("creating a conversation")?;
         let created = Self::load(db, id)?.ok_or_else(|| Error::Corrupt {
             what: format!("conversation {id} vanished while it was made"),

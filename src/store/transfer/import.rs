@@ -20,7 +20,7 @@ use crate::store::write::append::{self, Leaf};
 use rusqlite::Connection;
 
 use crate::chain::Digest;
-use crate::error::{Error, Result};
+use crate::error::{AroundError, Error, Result};
 use crate::event::NewEvent;
 use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, EventId, Sequence, Timestamp};
@@ -91,6 +91,51 @@ pub(crate) struct LogCopy {
     pub head: Option<EventId>,
 }
 
+/// What an import found of its conversation when it began. It may be deleted, erased or made anew since, and what the
+/// import has decided by then does not fit what it writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Footing {
+    /// The key of its row. `None` if there was none.
+    key: Option<i64>,
+    /// Whether it is taken in although it was erased.
+    pub accepts_erased: bool,
+}
+
+impl Footing {
+    /// Returns whether there is such a conversation.
+    pub(crate) fn is_there(self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Checks that the conversation is what it was, in the transaction that writes. Remembers the row that the import has
+    /// made.
+    ///
+    /// # Errors
+    /// [`AroundError::GoneMeanwhile`].
+    fn take(
+        &mut self,
+        db: &Connection,
+        conversation: &ConversationId,
+        found: Option<Entry>,
+        now: Timestamp,
+    ) -> Result<Entry> {
+        let gone = || Error::from(AroundError::GoneMeanwhile { conversation: conversation.to_string() });
+        let entry = match (self.key, found) {
+            (Some(key), Some(entry)) if entry.key == key => entry,
+            (Some(_), _) => return Err(gone()),
+            (None, Some(entry)) => entry,
+            (None, None) => {
+                if !self.accepts_erased && admin::last(db, conversation.as_str(), ActKind::Erase)?.is_some() {
+                    return Err(gone());
+                }
+                Entry::create(db, conversation, now)?
+            }
+        };
+        self.key = Some(entry.key);
+        Ok(entry)
+    }
+}
+
 /// The kind of source that events are imported from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ImportSource<'a> {
@@ -116,12 +161,25 @@ impl Store {
         })
     }
 
+    /// Returns what there is of a conversation before an import.
+    pub(crate) fn footing(&self, conversation: &ConversationId) -> Result<Footing> {
+        let key = self.read(|db| match catalogue::key(db, conversation) {
+            Err(Error::UnknownConversation { .. }) => Ok(None),
+            key => key.map(Some),
+        })?;
+        Ok(Footing { key, accepts_erased: false })
+    }
+
     /// Appends imported events. Returns for each event where it is, or where the stored event with its id is. Until
     /// [`Store::finish_import`] the conversation counts as partly imported. If the events are from another program's
     /// log, the conversation is a read-only copy of that log from now on.
+    ///
+    /// # Errors
+    /// [`AroundError::GoneMeanwhile`] if the conversation is not the one that `footing` found, and errors of writing.
     pub(crate) fn import_events(
         &self,
         conversation: &ConversationId,
+        footing: &mut Footing,
         import_source: ImportSource<'_>,
         arrivals: &[Arrival],
     ) -> Result<Vec<Landing>> {
@@ -129,10 +187,8 @@ impl Store {
             arrivals.iter().map(|new| Effect::of(new.event.envelope(), new.event.payload())).collect();
         self.write(|db| {
             let now = Timestamp::now();
-            let mut entry = match Entry::load_to_append(db, conversation)? {
-                Some(entry) => entry,
-                None => Entry::create(db, conversation, now)?,
-            };
+            let mut standing = *footing;
+            let mut entry = standing.take(db, conversation, Entry::load_to_append(db, conversation)?, now)?;
             let (ImportSource::Folder(source) | ImportSource::Log(source, _)) = import_source;
             if let ImportSource::Log(_, format) = import_source
                 && entry.foreign.as_deref() != Some(format.as_str())
@@ -163,7 +219,11 @@ impl Store {
                 entry.save(db, now)?;
                 arrival::begin(db, entry.key, source, now)?;
             }
-            Ok(landings)
+            Ok((landings, standing))
+        })
+        .map(|(landings, standing)| {
+            *footing = standing;
+            landings
         })
     }
 
@@ -173,13 +233,19 @@ impl Store {
     }
 
     /// Replaces everything of the conversation except its events. Then the import is complete.
-    pub(crate) fn finish_import(&self, conversation: &ConversationId, around: &Surroundings) -> Result<()> {
+    ///
+    /// # Errors
+    /// As [`Store::import_events`].
+    pub(crate) fn finish_import(
+        &self,
+        conversation: &ConversationId,
+        footing: Footing,
+        around: &Surroundings,
+    ) -> Result<()> {
         self.write(|db| {
             let now = Timestamp::now();
-            let entry = match Entry::load(db, conversation)? {
-                Some(entry) => entry,
-                None => Entry::create(db, conversation, now)?,
-            };
+            let mut footing = footing;
+            let entry = footing.take(db, conversation, Entry::load(db, conversation)?, now)?;
             let around = &stay_out::surroundings(db, conversation, entry.key, around)?;
             if let Some(document) = &around.base_state {
                 base_state::replace(db, &entry, document, now)?;

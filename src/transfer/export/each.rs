@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{ExportReport, Exporter, Format};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::store::{ConversationFilter, Order, Store};
+use crate::store::{ConversationFilter, Order, Store, Stray};
 
 /// The conversations of sub-agents, by the conversation that they belong to.
 type Families = HashMap<ConversationId, Vec<ConversationId>>;
@@ -81,9 +81,9 @@ impl Exporter<'_> {
         let listing = self.store.every_conversation()?;
         let mut damage = listing.damage;
         damage.extend(listing.nameless);
-        match self.store.strays() {
+        match self.store.strays(None) {
             Err(error) if Store::is_damage(&error) => {}
-            strays => damage.extend(strays?),
+            strays => damage.extend(strays?.iter().map(Stray::describe)),
         }
         let mut conversations = listing.conversations;
         let ranks = self.ranks()?;

@@ -6,7 +6,7 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, EventId, Sequence};
-use crate::store::{Arrival, ImportSource, Problem, Store};
+use crate::store::{Arrival, Footing, ImportSource, Problem, Store};
 use crate::transfer::container::TornTail;
 use crate::transfer::discover::{Found, Shape};
 use crate::transfer::folder;
@@ -24,6 +24,8 @@ pub(in crate::transfer) struct Intake<'a> {
     pub id: &'a ConversationId,
     /// The full path that the conversation is read from.
     source: String,
+    /// What there was of the conversation when the import began, or what it has made.
+    pub footing: Footing,
     /// The format of the log that the conversation is a copy of, if it is one.
     copy_of: Option<ForeignFormat>,
     /// The stored events that were not compared yet, in order.
@@ -83,11 +85,13 @@ impl<'a> Intake<'a> {
             Shape::Log { format, .. } => Some(*format),
             Shape::Files { .. } | Shape::Container { .. } | Shape::File | Shape::Evaluation(_) => None,
         };
-        let first = store.contains(id)?.then_some(Sequence(0));
+        let footing = store.footing(id)?;
+        let first = footing.is_there().then_some(Sequence(0));
         let mut intake = Self {
             store,
             id,
             source: folder::in_full(&found.path),
+            footing,
             copy_of,
             stored: Pages::new(store, id, first),
             next: Sequence(0),
@@ -148,7 +152,7 @@ impl<'a> Intake<'a> {
             Some(format) => ImportSource::Log(&self.source, format),
             None => ImportSource::Folder(&self.source),
         };
-        let landings = self.store.import_events(self.id, source, &self.chunk)?;
+        let landings = self.store.import_events(self.id, &mut self.footing, source, &self.chunk)?;
         self.chunk_bytes = 0;
         let arrivals = std::mem::take(&mut self.chunk).into_iter().zip(std::mem::take(&mut self.places));
         for ((Arrival { event, .. }, place), landing) in arrivals.zip(landings) {
@@ -211,6 +215,7 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::AroundError;
     use crate::event::NewEvent;
     use crate::store::Options;
     use crate::transfer::discover::discover;
@@ -228,6 +233,53 @@ mod tests {
         }
         intake.write().unwrap();
         (intake.counts, intake.rejected)
+    }
+
+    #[test]
+    fn nothing_is_written_to_a_conversation_that_was_deleted_or_erased_since_the_import_looked() {
+        let options = Options { follow_projections: false, ..Options::default() };
+        let store = Store::in_memory(&options).unwrap();
+        let id = ConversationId::new("talk").unwrap();
+        let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
+        std::fs::write(file.path(), r#"{"id":"e1","kind":"Note"}"#).unwrap();
+        let found = discover(file.path(), None).unwrap().found.remove(0);
+        let arrival = |number: u64| {
+            let event = NewEvent::parse(format!(r#"{{"id":"e{number}","kind":"Note"}}"#)).unwrap();
+            (Arrival { event, file: None }, format!("line {number}"))
+        };
+        let is_gone =
+            |written: Result<()>| matches!(written, Err(Error::Around(AroundError::GoneMeanwhile { .. })));
+        // It had an event, and the import brings a second one.
+        import(&store, &id, "old", &[1]);
+        let mut grown = Intake::new(&store, &id, &found, Vec::new()).unwrap();
+        grown.count_matched(1);
+        grown.take([arrival(2)]).unwrap();
+        store.retention().delete(&id).unwrap();
+        assert!(is_gone(grown.write()), "deleted");
+        assert!(!store.contains(&id).unwrap());
+        // It was not there, and was made anew and erased since.
+        let mut late = Intake::new(&store, &id, &found, Vec::new()).unwrap();
+        late.take([arrival(1)]).unwrap();
+        import(&store, &id, "new", &[1]);
+        let mut again = Intake::new(&store, &id, &found, Vec::new()).unwrap();
+        again.count_matched(1);
+        again.take([arrival(2)]).unwrap();
+        store.retention().erase(&id, "a test").unwrap();
+        assert!(is_gone(late.write()), "erased before its first event");
+        assert!(is_gone(again.write()), "erased between two of its events");
+        let footing = again.footing;
+        assert!(!store.contains(&id).unwrap());
+        // What is made anew under the id is another conversation.
+        import_accepted(&store, &id, &found, &[arrival(1)]);
+        assert!(footing.is_there() && is_gone(again.take([arrival(3)]).and_then(|()| again.write())));
+    }
+
+    /// Imports events into a conversation that was erased, as `--accept-erased` does.
+    fn import_accepted(store: &Store, id: &ConversationId, found: &Found, arrivals: &[(Arrival, String)]) {
+        let mut intake = Intake::new(store, id, found, Vec::new()).unwrap();
+        intake.footing.accepts_erased = true;
+        intake.take(arrivals.iter().cloned()).unwrap();
+        intake.write().unwrap();
     }
 
     #[test]

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use super::container::TornTail;
 use super::discover::{Discovery, Found, Shape, discover};
 use super::report::{ImportOptions, ImportProgress, ImportReport, ImportStatus, OnProgress};
-use crate::error::{Error, Result};
+use crate::error::{AroundError, Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{Problem, Store};
 
@@ -133,7 +133,16 @@ impl<'a> Importer<'a> {
                 });
             };
             on_progress(self.read);
-            let report = match self.import_one(conversation, parent.as_ref(), apart, &mut on_progress) {
+            let mut one = || self.import_one(conversation, parent.as_ref(), apart, &mut on_progress);
+            let mut outcome = one();
+            for _ in 0..RETRIES_MAX {
+                // It was deleted, erased or made anew meanwhile: what was decided about it does not hold any more.
+                if !matches!(outcome, Err(Error::Around(AroundError::GoneMeanwhile { .. }))) {
+                    break;
+                }
+                outcome = one();
+            }
+            let report = match outcome {
                 Ok(report) => report,
                 Err(error) if concerns_one_conversation(&error) => failed(conversation, &error),
                 Err(error) => return Err(error),
@@ -168,6 +177,7 @@ impl<'a> Importer<'a> {
         }
         let mut intake = Intake::new(self.store, &id, found, problems)?;
         intake.tail = self.tail;
+        intake.footing.accepts_erased = self.options.accept_erased;
         if self.options.dry_run {
             intake.write_nothing();
         }
@@ -190,8 +200,17 @@ impl<'a> Importer<'a> {
 fn concerns_one_conversation(error: &Error) -> bool {
     // What is damaged in the store concerns the conversation that it is of.
     Store::is_damage(error)
-        || matches!(error, Error::Io { .. } | Error::AttachmentTooLarge { .. } | Error::Payload(_))
+        || matches!(
+            error,
+            Error::Io { .. }
+                | Error::AttachmentTooLarge { .. }
+                | Error::Payload(_)
+                | Error::Around(AroundError::GoneMeanwhile { .. })
+        )
 }
+
+/// How often a conversation is imported from its beginning again because it was deleted meanwhile.
+const RETRIES_MAX: usize = 3;
 
 fn failed(found: &Found, error: &Error) -> ImportReport {
     let mut report = ImportReport::of(found, None, ImportStatus::Failed);

@@ -32,7 +32,7 @@ impl Importer<'_> {
         let is_dry = self.options.dry_run;
         let Some(before) = before else {
             if !is_dry {
-                store.finish_import(id, &around)?;
+                store.finish_import(id, intake.footing, &around)?;
             }
             let whole = report.problems.is_empty();
             report.status = if whole { ImportStatus::Imported } else { ImportStatus::Partial };
@@ -68,7 +68,7 @@ impl Importer<'_> {
             losses.keep(&mut around);
         }
         if !is_dry {
-            store.finish_import(id, &around)?;
+            store.finish_import(id, intake.footing, &around)?;
         }
         if !is_dry && accepts && !to_accept.is_empty() {
             store.note_acceptance(id, CHANGED_FILES)?;

@@ -164,37 +164,7 @@ impl Maintenance<'_> {
     /// # Errors
     /// [`Error::UnknownConversation`], and any write error.
     pub fn remake_catalogue(&self, conversation: &ConversationId) -> Result<Option<Repair>> {
-        self.store.write(|db| {
-            let stored = load(db, conversation)?;
-            let replayed = replay(db, &stored)?;
-            let Some(found) = difference(db, &stored, &replayed)? else { return Ok(None) };
-            let Replayed { entry, moved, imported, unreadable } = replayed;
-            if let Some(sequence) = unreadable {
-                let what = format!(
-                    "the event at sequence {sequence} of conversation {conversation} cannot be read, so its row in the \
-                     catalogue cannot be made from the log; {found}"
-                );
-                return Err(Error::Corrupt { what });
-            }
-            let length = entry.event_count;
-            let is_explicit = base_state::head_is_explicit(db, &stored, moved.as_ref(), imported)?;
-            let status = base_state::explicit_status(db, stored.key)?;
-            catalogue::put_back(db, &stored, entry, status, imported.is_some())?;
-            if is_explicit {
-                catalogue::set_head(db, stored.key, stored.leaf.as_deref(), stored.head_is_empty)?;
-            } else {
-                base_state::history::put_head_back(db, stored.key, moved, imported, length)?;
-            }
-            let after = load(db, conversation)?;
-            let why = Mending { finding: NAME, found, done: "rebuilt its row from the log".into() };
-            let mut receipt = repair::blank(Some(conversation), &why);
-            if (&stored.leaf, stored.head_is_empty) != (&after.leaf, after.head_is_empty) {
-                receipt.head_before = Some(stored.leaf.unwrap_or_default());
-                receipt.head_after = Some(after.leaf.unwrap_or_default());
-            }
-            repair::note(db, &receipt)?;
-            Ok(Some(receipt))
-        })
+        self.store.write(|db| remake(db, conversation, None))
     }
 
     /// Rebuilds every row that differs from the log and returns the receipts. If a row cannot be rebuilt, the others
@@ -234,6 +204,47 @@ impl Maintenance<'_> {
         }
         failed.map_or(Ok(receipts), Err)
     }
+}
+
+/// Rebuilds the row of a conversation, in the transaction of the caller. See [`Maintenance::remake_catalogue`]. For a
+/// row that was just made, `found` says why; the receipt has it, or the difference.
+pub(in crate::store) fn remake(
+    db: &Connection,
+    conversation: &ConversationId,
+    found: Option<String>,
+) -> Result<Option<Repair>> {
+    let stored = load(db, conversation)?;
+    let replayed = replay(db, &stored)?;
+    let Some(difference) = difference(db, &stored, &replayed)? else { return Ok(None) };
+    // A row that was just made has no HEAD that somebody chose.
+    let is_new = found.is_some();
+    let found = found.unwrap_or(difference);
+    let Replayed { entry, moved, imported, unreadable } = replayed;
+    if let Some(sequence) = unreadable {
+        let what = format!(
+            "the event at sequence {sequence} of conversation {conversation} cannot be read, so its row in the \
+             catalogue cannot be made from the log; {found}"
+        );
+        return Err(Error::Corrupt { what });
+    }
+    let length = entry.event_count;
+    let is_explicit = !is_new && base_state::head_is_explicit(db, &stored, moved.as_ref(), imported)?;
+    let status = base_state::explicit_status(db, stored.key)?;
+    catalogue::put_back(db, &stored, entry, status, imported.is_some())?;
+    if is_explicit {
+        catalogue::set_head(db, stored.key, stored.leaf.as_deref(), stored.head_is_empty)?;
+    } else {
+        base_state::history::put_head_back(db, stored.key, moved, imported, length)?;
+    }
+    let after = load(db, conversation)?;
+    let why = Mending { finding: NAME, found, done: "rebuilt its row from the log".into() };
+    let mut receipt = repair::blank(Some(conversation), &why);
+    if (&stored.leaf, stored.head_is_empty) != (&after.leaf, after.head_is_empty) {
+        receipt.head_before = Some(stored.leaf.unwrap_or_default());
+        receipt.head_after = Some(after.leaf.unwrap_or_default());
+    }
+    repair::note(db, &receipt)?;
+    Ok(Some(receipt))
 }
 
 fn load(db: &Connection, conversation: &ConversationId) -> Result<Entry> {

@@ -23,6 +23,7 @@ use crate::ids::Position;
 use crate::store::Backup;
 use crate::store::derived::migration::SCHEMA_VERSION;
 use crate::store::engine::{WhileDoing as _, damage};
+use crate::store::file::orphan::refuse_orphan_log;
 use crate::store::file::place::{self, FilePath, Place};
 use crate::store::maintenance::lacking;
 use crate::store::table::log;
@@ -134,16 +135,25 @@ fn check(copy: &Connection, path: &Path) -> Result<BackupReport> {
 
 /// Calls `write` to fill a private file beside `to`. If that succeeds, the file is synced and renamed to `to`.
 ///
+/// What a killed process has left of a file of this name is deleted first.
+///
 /// # Errors
-/// [`Error::WouldOverwrite`] if `to` exists, [`Error::CannotOpen`], and any error of `write`.
+/// [`Error::WouldOverwrite`] if `to` exists, [`AroundError::OrphanLog`](crate::error::AroundError::OrphanLog) if the log of
+/// another file lies beside it, [`Error::CannotOpen`], and any error of `write`.
 pub(super) fn write_beside(to: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if to.exists() {
         return Err(Error::WouldOverwrite { path: to.to_owned() });
     }
+    refuse_orphan_log(&FilePath::of(to))?;
     let partial = partial(to)?;
     place::prepare(&FilePath::of(&partial), true)?;
+    // As long as it is locked, no other process takes it for one that a killed process has left.
+    let lock = untrusted::open_to_lock(&partial).map_err(Error::io("opening", &partial))?;
+    lock.lock().map_err(Error::io("locking", &partial))?;
+    clear_partials(to);
     let done = write(&partial).and_then(|()| {
         sync(&partial)?;
+        refuse_orphan_log(&FilePath::of(to))?;
         give_name(&partial, to)?;
         sync(to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
     });
@@ -153,8 +163,35 @@ pub(super) fn write_beside(to: &Path, write: impl FnOnce(&Path) -> Result<()>) -
     done
 }
 
+/// Deletes the unfinished files for the final path `to` that killed processes have left. What cannot be read or deleted
+/// stays: it does no harm to the file.
+fn clear_partials(to: &Path) {
+    let Some(name) = to.file_name().map(|name| format!(".{}.", name.to_string_lossy())) else { return };
+    let is_of = |file: &str| {
+        let middle = file.strip_prefix(&name).and_then(|rest| rest.strip_suffix(PARTIAL));
+        middle.is_some_and(|id| uuid::Uuid::try_parse(id).is_ok())
+    };
+    clear_left(to, &is_of);
+}
+
+/// Deletes the files beside `to` whose names `is_of` accepts and that no process has locked, with what the engine keeps
+/// beside them.
+pub(crate) fn clear_left(to: &Path, is_of: &dyn Fn(&str) -> bool) {
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(is_of)
+            && let Ok(lock) = untrusted::open_to_lock(&entry.path())
+            && lock.try_lock().is_ok()
+        {
+            discard(&entry.path());
+        }
+    }
+}
+
 /// Deletes an unfinished file, and the engine's files beside it that a failure may have left.
-fn discard(partial: &Path) {
+pub(crate) fn discard(partial: &Path) {
     for path in beside(partial).chain([partial.to_owned()]) {
         // The caller reports its own failure. An error of this deletion is ignored.
         let _ = std::fs::remove_file(path);

@@ -84,10 +84,10 @@ pub(super) fn verify(
 const LOST: &str = "it is not found by its id: the catalogue's index does not have it";
 
 /// Returns the row of a listed conversation, and whether it is missing from the index. `None` if the conversation was
-/// deleted.
+/// deleted. A row of the same id with another key is a conversation that was made since.
 fn row_of(db: &Connection, key: i64, id: &ConversationId) -> Result<Option<(Entry, bool)>> {
     if let Some(entry) = Entry::load(db, id)? {
-        return Ok(Some((entry, false)));
+        return Ok((entry.key == key).then_some((entry, false)));
     }
     let lost = Entry::load_by_key(db, key, id)?;
     Ok(lost.map(|entry| (entry, true)))

@@ -86,7 +86,12 @@ impl Store {
         };
         let mut candidates = self.every_conversation()?.named(prefix);
         match (candidates.pop(), candidates.len()) {
-            (None, _) => Err(error),
+            (None, _) => {
+                // The row is gone, and the events prove that this is its id.
+                let strays = self.strays(Some(prefix))?;
+                let mut ids = strays.into_iter().filter_map(|stray| stray.id);
+                ids.find(|id| id.as_str() == prefix).ok_or(error)
+            }
             (Some(only), 0) => Ok(only),
             (Some(last), others) => {
                 candidates.push(last);

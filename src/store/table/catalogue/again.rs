@@ -2,10 +2,10 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::{Entry, FORGET, SAVE_TIMES, SET_TIME, set, value};
+use super::{CREATE, Entry, FORGET, SAVE_TIMES, SET_TIME, set, value};
 use crate::chain::Digest;
 use crate::error::Result;
-use crate::ids::Timestamp;
+use crate::ids::{ConversationId, Timestamp};
 use crate::state::ExecutionStatus;
 use crate::store::engine::WhileDoing as _;
 use crate::store::table::base_state;
@@ -13,6 +13,8 @@ use crate::store::table::base_state;
 const REST: &str = "SELECT first_message, last_timestamp, updated_at FROM conversation WHERE key = ?1";
 
 const TIMES: &str = "SELECT timestamp, recorded_at FROM event WHERE conversation = ?1 ORDER BY sequence DESC";
+
+const IS_TAKEN: &str = "SELECT EXISTS (SELECT 1 FROM conversation WHERE key = ?1 OR id = ?2)";
 
 /// What is known of a conversation from other sources than its events.
 pub(in crate::store) struct OtherSources {
@@ -91,6 +93,22 @@ impl Entry {
         ];
         Ok(columns.into_iter().find(|(_, same)| !same).map(|(column, _)| column))
     }
+}
+
+/// Makes a row with the key that a lost one had, as before the first event. Returns whether neither the key nor the id was
+/// taken.
+pub(in crate::store) fn create_again(
+    db: &Connection,
+    key: i64,
+    id: &ConversationId,
+    at: Timestamp,
+) -> Result<bool> {
+    let doing = "making a conversation's row";
+    if db.query_row(IS_TAKEN, params![key, id.as_str()], |row| row.get(0)).doing(doing)? {
+        return Ok(false);
+    }
+    db.execute(CREATE, params![key, id.as_str(), at.0]).doing(doing)?;
+    Ok(true)
 }
 
 /// Rebuilds the row of `stored` from its events (`replayed`) and its base state, after some events were cut off.

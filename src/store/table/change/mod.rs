@@ -219,7 +219,10 @@ fn write_difference(db: &Connection, key: i64, before: &Items, after: &Items) ->
 }
 
 /// Returns the digest in the newest row of each item.
-fn newest(db: &Connection, key: i64) -> Result<BTreeMap<(Subject, String), Option<Digest>>> {
+pub(in crate::store) fn newest(
+    db: &Connection,
+    key: i64,
+) -> Result<BTreeMap<(Subject, String), Option<Digest>>> {
     let mut newest = BTreeMap::new();
     rows(db, key, &mut |change| {
         if let Some(subject) = Subject::named(&change.subject) {

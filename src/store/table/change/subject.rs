@@ -100,7 +100,7 @@ impl Subject {
     pub(in crate::store) fn describe(self, name: &str) -> String {
         match self {
             Self::Title => "the title".into(),
-            Self::Tags => "the tags".into(),
+            Self::Tags => "the set of tags".into(),
             Self::Created => "the time it was created".into(),
             Self::Parent => "the link to the conversation whose sub-agent it is".into(),
             Self::Fork => "the link to the conversation it was forked from".into(),
@@ -116,6 +116,20 @@ impl Subject {
             Self::Archive => "the record that it is archived".into(),
             Self::Repair => format!("the receipt of repair {name}"),
         }
+    }
+
+    /// Returns the digest of an item that has one row with these texts. `None` is NULL.
+    pub(in crate::store) fn digest(self, texts: &[Option<&str>]) -> Digest {
+        let mut hasher = self.begin();
+        for text in texts {
+            hasher.update(value(text.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))));
+            hasher.update(b"\n");
+        }
+        Digest(hasher.finalize().into())
+    }
+
+    fn begin(self) -> Sha256 {
+        Sha256::new_with_prefix(format!("annals-item-v1\n{}\n", self.as_str()))
     }
 
     /// Describes all items of the subject in a conversation.
@@ -226,8 +240,7 @@ pub(in crate::store) fn each(
             if let Some((before, hasher)) = item.take() {
                 visit(&before, Digest(hasher.finalize().into()));
             }
-            let begun = Sha256::new_with_prefix(format!("annals-item-v1\n{}\n", subject.as_str()));
-            item = Some((name, begun));
+            item = Some((name, subject.begin()));
         }
         let Some((_, hasher)) = &mut item else { continue };
         for column in 1..columns {

@@ -382,6 +382,12 @@ struct Listed {
     others: Vec<Ignored>,
 }
 
+impl Listed {
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.others.is_empty()
+    }
+}
+
 fn list(folder: &Path) -> Result<Listed> {
     let (mut entries, mut others) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder).map_err(Error::io("listing", folder))? {
@@ -434,6 +440,11 @@ fn shape_of(folder: &Path, entries: &[Entry]) -> Result<Option<Shape>> {
         }
     }
     if has_file(layout::BASE_STATE) {
+        return files(layout::EVENTS, "");
+    }
+    // An upgraded export without a readable event: the torn parts are no conversation of their own.
+    let aside = layout::SET_ASIDE.trim_end_matches('/');
+    if has_folder("events") && has_folder(aside) && list(&folder.join("events"))?.is_empty() {
         return files(layout::EVENTS, "");
     }
     Ok(None)

@@ -125,7 +125,7 @@ pub fn rewrite(text: &str, form: Form, wanted: RedactScope<'_>) -> Rewritten {
 
 fn rewrite_plain(text: &str, wanted: RedactScope<'_>) -> Rewritten {
     let finder = match wanted {
-        RedactScope::Everything if text.is_empty() => return Rewritten::default(),
+        RedactScope::Everything if text.is_empty() || text == REDACTED => return Rewritten::default(),
         RedactScope::Everything => {
             let spot = Spot { path: String::new(), kind: TEXT, hint: String::new(), value: text.into() };
             return Rewritten { text: Some(REDACTED.into()), taken: vec![spot], left: Vec::new() };
@@ -145,7 +145,7 @@ fn rewrite_plain(text: &str, wanted: RedactScope<'_>) -> Rewritten {
     }
     new.push_str(&text[from..]);
     let taken = found.iter().map(|one| spot(String::new(), one, text)).collect();
-    Rewritten { text: Some(new), taken, left: Vec::new() }
+    Rewritten { text: (new != text).then_some(new), taken, left: Vec::new() }
 }
 
 /// One change of the text.
@@ -526,6 +526,19 @@ mod tests {
             r#"{"id":"canary","agent":{"kind":"canary","llm":{"api_key":"[redacted]"}},"tags":{"canary":"1"}}"#
         );
         assert_eq!(paths(&new.left), ["id", "agent.kind", "tags.[redacted]"]);
+    }
+
+    #[test]
+    fn a_text_that_is_redacted_already_does_not_change() {
+        for (text, form) in [(REDACTED, Form::Plain), ("\"[redacted]\"", Form::Document)] {
+            let new = rewrite(text, form, RedactScope::Everything);
+            assert_eq!(new, Rewritten::default(), "{form:?}");
+            assert_eq!(
+                without(text, form, "redacted").text.as_deref(),
+                Some(&*text.replace("redacted", "[redacted]"))
+            );
+            assert_eq!(without(text, form, r"\[redacted\]").text, None, "{form:?}");
+        }
     }
 
     #[test]

@@ -101,6 +101,7 @@ mod mcp;
 pub mod message;
 #[cfg(feature = "server")]
 mod page;
+mod partial;
 #[cfg(feature = "agent")]
 pub mod plugin;
 mod price;

@@ -145,8 +145,16 @@ pub(crate) fn read_system(path: impl AsRef<Path>) -> io::Result<String> {
 /// # Errors
 /// Any error of the system. Some file systems cannot sync folders.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    open_folder(folder)?.sync_all()
+}
+
+/// Opens a folder, to sync or to lock it.
+///
+/// # Errors
+/// Any error of the system. Some systems cannot open folders.
+pub(crate) fn open_folder(folder: &Path) -> io::Result<File> {
     #[expect(clippy::disallowed_methods, reason = "a folder is no database")]
-    File::open(folder)?.sync_all()
+    File::open(folder)
 }
 
 /// Opening a pipe or a terminal does not wait for the other side, and changes nothing.

@@ -10,7 +10,7 @@ use super::print::{Output, bytes, plural, time};
 use super::scan_secrets::Values;
 use super::{DONE, Place, server_keys};
 use crate::audit::proof::{self, BundleOptions, Key, PublicKey, Scope, SignedHead, Withheld, write_bundle};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SetupError};
 use crate::ids::{ConversationId, Timestamp};
 use crate::redact::Finder;
 use crate::store::Store;
@@ -35,6 +35,9 @@ pub(super) struct Keys {
     /// Make a new key; the file must not exist
     #[arg(long)]
     pub new: bool,
+    /// Write the public half of the key to FILE.pub, which must not exist
+    #[arg(long, conflicts_with = "new")]
+    pub public: bool,
 }
 
 /// What `annals keys` does besides keys for heads.
@@ -99,14 +102,22 @@ pub(super) fn keys(place: &Place<'_>, command: &Keys, output: &Output) -> Result
         if public_file.exists() {
             return Err(Error::WouldOverwrite { path: public_file });
         }
-        let key = Key::make(file)?;
-        untrusted::write(&public_file, key.public().to_pem().as_bytes())
-            .map_err(Error::io("writing", &public_file))?;
+        let key = Key::make(file).map_err(|error| match error {
+            // Such as a process that was killed between the two files.
+            Error::WouldOverwrite { path } if Key::read(&path).is_ok() => {
+                Error::Setup(SetupError::NoPublicHalf { file: path, public: public_file.clone() })
+            }
+            other => other,
+        })?;
+        key.public().save(&public_file)?;
         output.remark(format!(
             "{} signs: keep it private; {} checks signatures: you may give it to anyone",
             file.display(),
             public_file.display()
         ));
+    }
+    if command.public {
+        Key::read(file)?.public().save(&public_file(file))?;
     }
     let public = PublicKey::read(&file.to_string_lossy())?;
     if output.json {

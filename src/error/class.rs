@@ -106,6 +106,7 @@ impl Error {
                 SetupError::OpenToEverybody { .. }
                 | SetupError::Setting { .. }
                 | SetupError::Watched { .. }
+                | SetupError::NoPublicHalf { .. }
                 | SetupError::NotBuilt { .. }
                 | SetupError::KeyName { .. }
                 | SetupError::KeyExists { .. }

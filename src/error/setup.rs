@@ -60,6 +60,16 @@ pub enum SetupError {
         /// The other process, if it is known.
         process: Option<u32>,
     },
+    /// There is a key, but no file with its public half, so that a new key cannot be made there.
+    #[error(
+        "{file:?} holds a key already, and {public:?} with its public half is missing; `annals keys FILE --public` writes that"
+    )]
+    NoPublicHalf {
+        /// The file of the key.
+        file: std::path::PathBuf,
+        /// The file that is missing.
+        public: std::path::PathBuf,
+    },
     /// The program was built without a feature that this needs.
     #[error("this program was built without this feature; build it with `--features {feature}`")]
     NotBuilt {

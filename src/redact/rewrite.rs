@@ -148,7 +148,7 @@ fn rewrite_plain(text: &str, wanted: RedactScope<'_>) -> Rewritten {
     }
     new.push_str(&text[from..]);
     let taken = found.iter().map(|one| spot(String::new(), one, text)).collect();
-    Rewritten { text: Some(new), taken, left: Vec::new() }
+    Rewritten { text: (new != text).then_some(new), taken, left: Vec::new() }
 }
 
 /// One change of the text.
@@ -552,6 +552,19 @@ mod tests {
             r#"{"id":"canary","agent":{"kind":"canary","llm":{"api_key":"[redacted]"}},"tags":{"canary":"1"}}"#
         );
         assert_eq!(paths(&new.left), ["id", "agent.kind", "tags.[redacted]"]);
+    }
+
+    #[test]
+    fn a_text_that_is_redacted_already_does_not_change() {
+        for (text, form) in [(REDACTED, Form::Plain), ("\"[redacted]\"", Form::Document)] {
+            let new = rewrite(text, form, RedactScope::Everything);
+            assert_eq!(new, Rewritten::default(), "{form:?}");
+            assert_eq!(
+                without(text, form, "redacted").text.as_deref(),
+                Some(&*text.replace("redacted", "[redacted]"))
+            );
+            assert_eq!(without(text, form, r"\[redacted\]").text, None, "{form:?}");
+        }
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 #[cfg(feature = "parquet")]
 use super::columns;
-use super::export::{ExportStatus, put, remove};
+use super::export::{ExportStatus, put};
 use super::training::{TrainingOptions, TrainingRow, training_rows};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
+use crate::partial::Partial;
 use crate::store::Store;
 use crate::untrusted;
 
@@ -73,18 +74,13 @@ pub fn export_dataset(
 ) -> Result<DatasetReport> {
     fs::create_dir_all(to).map_err(Error::io("creating", to))?;
     let name = dataset.file_name();
-    let partial = to.join(format!(".{name}.{}.partial", std::process::id()));
-    remove(&partial)?;
-    let written = write(store, conversations, &partial, dataset, progress).and_then(|mut report| {
-        report.bytes = fs::metadata(&partial).map_err(Error::io("writing", &partial))?.len();
-        report.path = to.join(name);
-        report.status = put(&partial, &report.path)?;
-        Ok(report)
-    });
-    if written.is_err() {
-        let _ = remove(&partial);
-    }
-    written
+    let partial = Partial::beside(&to.join(name))?;
+    let made = partial.content();
+    let mut report = write(store, conversations, &made, dataset, progress)?;
+    report.bytes = fs::metadata(&made).map_err(Error::io("writing", &made))?.len();
+    report.path = to.join(name);
+    report.status = put(&partial, &report.path)?;
+    Ok(report)
 }
 
 fn write(

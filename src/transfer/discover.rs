@@ -12,6 +12,7 @@ use super::{layout, seen};
 use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
 use crate::json::{Object, Raw};
+use crate::partial;
 
 /// The number of folder levels that are searched below the given folder.
 const DEPTH_MAX: usize = 16;
@@ -24,6 +25,9 @@ const IGNORED_MAX: usize = 1000;
 
 /// The names of files that hold all events of a conversation. Their folder may hold other files, too.
 const CONTAINERS: &[&str] = &["events.jsonl", "events.json", "trajectory.json", "trajectory.jsonl"];
+
+/// Why something unfinished of ours is not searched.
+const UNFINISHED: &str = "unfinished: Annals writes it, or was ended while it did";
 
 /// A conversation that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,7 +137,8 @@ pub struct Ignored {
 ///
 /// In each folder, files come before folders, so that a sub-agent's log comes after the log of its session. With a
 /// `format`, only conversations of that format are found. If `path` is a file and no database, it is then read as that
-/// format without a check. A part of a folder that cannot be listed is ignored, with the reason.
+/// format without a check. A part of a folder that cannot be listed is ignored, with the reason. So is what an export or a
+/// backup has not finished: a name `.NAME.DIGITS.partial`.
 ///
 /// # Errors
 /// [`Error::Io`] if `path` does not exist, if it is a folder that cannot be listed, or if it is a file and no database
@@ -372,8 +377,15 @@ struct Entry {
 struct Listed {
     /// Its files and folders, in the order of their names.
     entries: Vec<Entry>,
-    /// What cannot be a part of a conversation: links, which are not followed, devices, and names that are not Unicode.
+    /// What cannot be a part of a conversation: links, which are not followed, devices, names that are not Unicode, and what a
+    /// process of ours has not finished.
     others: Vec<Ignored>,
+}
+
+impl Listed {
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.others.is_empty()
+    }
 }
 
 fn list(folder: &Path) -> Result<Listed> {
@@ -390,6 +402,9 @@ fn list(folder: &Path) -> Result<Listed> {
             continue;
         }
         match entry.file_name().into_string() {
+            Ok(name) if partial::is_partial(&name) => {
+                others.push(Ignored { path, reason: UNFINISHED.to_owned() });
+            }
             Ok(name) => entries.push(Entry { name, is_dir: kind.is_dir() }),
             Err(_) => others.push(Ignored { path, reason: "its name is not Unicode".to_owned() }),
         }
@@ -425,6 +440,11 @@ fn shape_of(folder: &Path, entries: &[Entry]) -> Result<Option<Shape>> {
         }
     }
     if has_file(layout::BASE_STATE) {
+        return files(layout::EVENTS, "");
+    }
+    // An upgraded export without a readable event: the torn parts are no conversation of their own.
+    let aside = layout::SET_ASIDE.trim_end_matches('/');
+    if has_folder("events") && has_folder(aside) && list(&folder.join("events"))?.is_empty() {
         return files(layout::EVENTS, "");
     }
     Ok(None)

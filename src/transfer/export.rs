@@ -1,6 +1,6 @@
 //! Writes conversations out: as the original folder, or as JSON lines.
 //!
-//! Everything is first written beside its final place, under a name that begins with a dot. It is renamed when it is
+//! Everything is first written beside its final place, in a folder of its own (`partial.rs`). It is renamed when it is
 //! complete, so that there is never half an export.
 
 mod each;
@@ -13,6 +13,7 @@ use super::layout::{self, Numbering};
 use super::upgrade::UpgradeReport;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence};
+use crate::partial::{Leftovers, Partial};
 use crate::store::{Container, Origin, Store};
 use crate::untrusted;
 
@@ -85,9 +86,21 @@ impl<'a> Exporter<'a> {
     ///
     /// # Errors
     /// [`Error::WouldOverwrite`] if a different file or folder is in the way, [`Error::UnknownConversation`],
-    /// [`Error::Io`]. An error leaves no incomplete file or folder of a conversation.
+    /// [`Error::Io`]. An error leaves no incomplete file or folder of a conversation. What an export that was killed has
+    /// left of the same name is removed.
     pub fn export(
         &self,
+        conversation: &ConversationId,
+        to: &Path,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<ExportReport> {
+        self.export_beside(&Leftovers::of(to), conversation, to, progress)
+    }
+
+    /// Does the same. `leftovers` are those in `to`.
+    fn export_beside(
+        &self,
+        leftovers: &Leftovers,
         conversation: &ConversationId,
         to: &Path,
         progress: &mut dyn FnMut(u64),
@@ -110,9 +123,9 @@ impl<'a> Exporter<'a> {
             (None, Format::OpenHands) | (_, Format::Upgraded) => conversation.folder_name(),
         };
         let target = to.join(&name);
-        let partial = to.join(format!(".{name}.{}.partial", std::process::id()));
-        remove(&partial)?;
-        let mut target_files = Target { root: partial.clone(), files: 0, bytes: 0 };
+        leftovers.clear(&name);
+        let partial = Partial::begin(to, &name)?;
+        let mut target_files = Target { root: partial.content(), files: 0, bytes: 0 };
         let mut upgrade = UpgradeReport::default();
         let written = match self.format {
             Format::Upgraded => {
@@ -122,22 +135,19 @@ impl<'a> Exporter<'a> {
                 self.write(conversation, origin.as_ref(), &mut target_files, progress)
             }
         };
-        let finished = written.and_then(|events| {
-            let status = put(&partial, &target)?;
-            let (files, bytes) = (target_files.files, target_files.bytes);
-            Ok(ExportReport { id: conversation.clone(), path: target, status, events, files, bytes, upgrade })
-        });
-        if finished.is_err() {
-            let _ = remove(&partial);
-        }
-        let report = finished?;
+        let events = written?;
+        let status = put(&partial, &target)?;
+        drop(partial);
+        let (files, bytes) = (target_files.files, target_files.bytes);
+        let report =
+            ExportReport { id: conversation.clone(), path: target, status, events, files, bytes, upgrade };
         if self.format == Format::OpenHands {
             if is_copy {
-                self.write_beside(conversation, to)?;
+                self.write_beside(leftovers, conversation, to)?;
             }
             for child in self.children(conversation)? {
                 if !lies_within(self.store.origin(&child)?.as_ref()) {
-                    self.export(&child, to, progress)?;
+                    self.export_beside(leftovers, &child, to, progress)?;
                 }
             }
         }
@@ -431,21 +441,21 @@ impl Target {
     }
 }
 
-/// Gives the written files their final name. Removes them instead if the target already has the same bytes.
-pub(super) fn put(partial: &Path, target: &Path) -> Result<ExportStatus> {
+/// Gives the written files their final name. They stay where they are if the target already has the same bytes.
+pub(super) fn put(partial: &Partial, target: &Path) -> Result<ExportStatus> {
+    let made = partial.content();
     let empty_folder =
         target.is_dir() && fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
     if !target.exists() || empty_folder {
         if empty_folder {
             fs::remove_dir(target).map_err(Error::io("replacing", target))?;
         }
-        fs::rename(partial, target).map_err(Error::io("naming", target))?;
+        fs::rename(made, target).map_err(Error::io("naming", target))?;
         return Ok(ExportStatus::Written);
     }
-    if let Some(path) = first_difference(partial, target)? {
+    if let Some(path) = first_difference(&made, target)? {
         return Err(Error::WouldOverwrite { path });
     }
-    remove(partial)?;
     Ok(ExportStatus::Unchanged)
 }
 
@@ -482,14 +492,4 @@ fn first_difference(wanted: &Path, target: &Path) -> Result<Option<PathBuf>> {
         }
     }
     Ok(None)
-}
-
-pub(super) fn remove(path: &Path) -> Result<()> {
-    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    match removed {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::Io { doing: "removing", path: path.to_owned(), source: error })
-        }
-        _ => Ok(()),
-    }
 }

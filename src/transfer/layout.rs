@@ -14,6 +14,9 @@ pub const BASE_STATE: &str = "base_state.json";
 /// The folder of sub-agents' conversations.
 pub const SUBAGENTS: &str = "subagents/";
 
+/// The folder for what would keep today's SDK from opening a conversation. Only our own upgraded exports have it.
+pub const SET_ASIDE: &str = "set-aside/";
+
 /// A file name takes about this many bytes of an event's id, because file systems allow 255 bytes for a name.
 const ID_BYTES_MAX: usize = 200;
 

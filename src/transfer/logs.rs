@@ -4,10 +4,11 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use super::export::{Exporter, Target, put, remove};
+use super::export::{Exporter, Target, put};
 use super::foreign;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
+use crate::partial::{Leftovers, Partial};
 use crate::store::{Container, Origin};
 
 impl Exporter<'_> {
@@ -35,7 +36,12 @@ impl Exporter<'_> {
     }
 
     /// Writes the files that were in folders beside a session file.
-    pub(super) fn write_beside(&self, conversation: &ConversationId, to: &Path) -> Result<()> {
+    pub(super) fn write_beside(
+        &self,
+        leftovers: &Leftovers,
+        conversation: &ConversationId,
+        to: &Path,
+    ) -> Result<()> {
         let attachments = self.store.attachments(conversation)?;
         let beside = attachments.iter().filter_map(|file| Some((file, file.path.split_once('/')?)));
         let mut folders: Vec<&str> = beside.clone().map(|(_, (folder, _))| folder).collect();
@@ -43,9 +49,9 @@ impl Exporter<'_> {
         // A stored path may be malicious.
         folders.retain(|folder| !matches!(*folder, "" | "." | "..") && !folder.contains('\\'));
         for folder in folders {
-            let partial = to.join(format!(".{folder}.{}.partial", std::process::id()));
-            remove(&partial)?;
-            let mut target = Target { root: partial.clone(), files: 0, bytes: 0 };
+            leftovers.clear(folder);
+            let partial = Partial::begin(to, folder)?;
+            let mut target = Target { root: partial.content(), files: 0, bytes: 0 };
             for (file, _) in beside.clone().filter(|(_, (name, _))| *name == folder) {
                 let within = &file.path[folder.len() + 1..];
                 if within.ends_with('/') {
@@ -56,11 +62,7 @@ impl Exporter<'_> {
                 self.store.read_attachment(conversation, &file.path, &mut to)?;
                 to.flush().map_err(Error::io("writing", within))?;
             }
-            let written = put(&partial, &to.join(folder));
-            if written.is_err() {
-                let _ = remove(&partial);
-            }
-            written?;
+            put(&partial, &to.join(folder))?;
         }
         Ok(())
     }

@@ -12,9 +12,6 @@ use crate::event::upcast::{self, Loss};
 use crate::ids::{ConversationId, EventId, ROOT, Sequence};
 use crate::state::upcast::upcast_base_state;
 
-/// The folder for files that would keep the SDK from opening the conversation: torn events, a torn base state.
-const ASIDE: &str = "set-aside/";
-
 /// The upgrade steps that were applied, and what was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -83,8 +80,9 @@ impl Exporter<'_> {
             if path.ends_with('/') || layout::is_bookkeeping(name) {
                 continue;
             }
+            // A torn event, or a torn base state.
             let in_the_way = path.starts_with(layout::EVENTS) || path == layout::BASE_STATE;
-            let path = format!("{prefix}{}{path}", if in_the_way { ASIDE } else { "" });
+            let path = format!("{prefix}{}{path}", if in_the_way { layout::SET_ASIDE } else { "" });
             let mut file = target.create(&path)?;
             target.bytes += self.store.read_attachment(conversation, &attachment.path, &mut file)?;
             file.flush().map_err(Error::io("writing", &path))?;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use annals::state::FieldChange;
 use annals::store::{BaseStateChange, Durability};
-use annals::transfer::{ExportOutcome, Exporter, Format, ImportOptions, Importer};
+use annals::transfer::{ExportOutcome, ExportStatus, Exporter, Format, ImportOptions, Importer};
 use annals::{Error, Expected, Options, Store};
 use rusqlite::Connection;
 use serde_json::json;
@@ -342,4 +342,76 @@ fn an_export_has_the_base_state_of_its_last_event_if_another_appends_meanwhile()
             assert_eq!(state["leaf_event_id"], numbered(length - 1), "{format:?}");
         }
     }
+}
+
+/// What a killed process leaves beside the folder or the file `name`: as it is left today, and by earlier versions.
+#[cfg(unix)]
+fn leave(to: &Path, name: &str, whole: &Path) {
+    for partial in [format!(".{name}.0a1b2c3d.partial/content"), format!(".{name}.4711.partial")] {
+        folder::write(&to.join(partial), &folder::read(whole));
+    }
+}
+
+#[cfg(unix)]
+fn partials(to: &Path) -> Vec<String> {
+    let names = fs::read_dir(to).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".partial")).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_killed_export_left_is_no_conversation_and_the_next_export_removes_it() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let golden = folder::golden("conversations/hello-two-turns");
+    Importer::new(&store, ImportOptions::default()).import(&golden, &mut |_| ()).unwrap();
+    let to = scratch.path("out");
+    leave(&to, "hello-two-turns", &golden);
+    folder::write(&to.join("whole"), &folder::read(&golden));
+
+    let discovery = annals::transfer::discover(&to, None).unwrap();
+    let found: Vec<&str> = discovery.found.iter().map(|found| found.folder.as_str()).collect();
+    assert_eq!((found, discovery.ignored.len()), (vec!["whole"], 2), "{:?}", discovery.ignored);
+    assert!(discovery.ignored.iter().all(|ignored| ignored.reason.starts_with("unfinished")));
+
+    for format in [Format::OpenHands, Format::Upgraded, Format::Jsonl] {
+        let exporter = Exporter::new(&store, format);
+        let selection = exporter.select_all().unwrap();
+        let id = &selection.conversations[0];
+        let name = exporter.export(id, &scratch.path(&format!("{format:?}")), &mut |_| ()).unwrap().path;
+        let name = name.file_name().unwrap().to_str().unwrap();
+        for is_all in [false, true] {
+            leave(&to, name, &golden);
+            fs::write(to.join(format!(".{name}.12.partial")), "a file of an earlier version").unwrap();
+            assert!(partials(&to).len() >= 3);
+            if is_all {
+                let outcome = exporter.export_each(&selection, &to, &mut |_| ()).unwrap();
+                assert_eq!((outcome.reports.len(), outcome.failed.len()), (1, 0));
+            } else {
+                exporter.export(id, &to, &mut |_| ()).unwrap();
+            }
+            assert_eq!(partials(&to), [""; 0], "{format:?}");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_export_that_runs_keeps_its_unfinished_folder_from_another() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let (talk, to) = (conversation("talk"), scratch.path("out"));
+    let events: Vec<_> = (0..3).map(|place| user_message(&format!("{place}"), "one of many")).collect();
+    store.append(&talk, Expected::Empty, &events).unwrap();
+    let exporter = Exporter::new(&store, Format::OpenHands);
+    let mut progress = |count| {
+        if count == 1 {
+            let before = partials(&to);
+            exporter.export(&talk, &to, &mut |_| ()).unwrap();
+            assert_eq!((before.len(), partials(&to)), (1, before));
+        }
+    };
+    let report = exporter.export(&talk, &to, &mut progress).unwrap();
+    assert_eq!((report.status, report.events), (ExportStatus::Unchanged, 3));
+    assert_eq!(partials(&to), [""; 0]);
 }

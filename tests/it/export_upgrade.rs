@@ -1,7 +1,7 @@
 //! Exports for today's SDK: whatever the log came from, the SDK finds every event by the id that others name.
 //! `tests/oracle/open_folders.py` opens the same folders with the SDK itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -57,4 +57,51 @@ fn every_id_that_an_upgraded_event_names_is_that_of_a_file() {
         folders += 1;
     }
     assert!(folders > 9 && named > 50, "{folders} folders, {named} references");
+}
+
+/// Imports a folder. Returns the attachments of each conversation.
+fn imported(path: &Path) -> BTreeMap<String, Vec<String>> {
+    let store = Store::in_memory(&without_projector()).unwrap();
+    let reports = Importer::new(&store, Default::default()).import(path, &mut |_| ()).unwrap();
+    let names = |id| store.attachments(id).unwrap().into_iter().map(|file| file.path).collect();
+    let ids = reports.iter().map(|report| report.id.as_ref().unwrap());
+    ids.map(|id| (id.to_string(), names(id))).collect()
+}
+
+#[test]
+fn conversations_without_a_readable_event_keep_their_ids_in_an_upgraded_export() {
+    let scratch = Scratch::new();
+    let torn = [
+        ("one", "base_state.json", "{\"id\": "),
+        ("two", "base_state.json", "{"),
+        ("three", "events/event-00000-127634c5-9a45-4d05-950c-0488bfd0597d.json", "{\"kind\":"),
+    ];
+    for (folder, file, text) in torn {
+        let path = scratch.path("in").join(folder).join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let store = Store::in_memory(&without_projector()).unwrap();
+    Importer::new(&store, Default::default()).import(&scratch.path("in"), &mut |_| ()).unwrap();
+    let exporter = Exporter::new(&store, Format::Upgraded);
+    let outcome =
+        exporter.export_each(&exporter.select_all().unwrap(), &scratch.path("up"), &mut |_| ()).unwrap();
+    assert_eq!((outcome.reports.len(), outcome.failed.len()), (3, 0), "{outcome:?}");
+    let found = imported(&scratch.path("up"));
+    let expected = torn.map(|(folder, file, _)| {
+        (folder.to_owned(), vec!["events/".to_owned(), format!("set-aside/{file}")])
+    });
+    assert_eq!(found, BTreeMap::from(expected));
+}
+
+#[test]
+fn a_folder_named_set_aside_elsewhere_is_a_conversation() {
+    let scratch = Scratch::new();
+    let event = r#"{"id":"a","timestamp":"2026-01-31T12:00:00","source":"user","kind":"PauseEvent"}"#;
+    for folder in ["in/set-aside", "in/other"] {
+        fs::create_dir_all(scratch.path(folder).join("events")).unwrap();
+        fs::write(scratch.path(folder).join("events/event-00000-a.json"), event).unwrap();
+    }
+    let found = imported(&scratch.path("in"));
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["other", "set-aside"]);
 }

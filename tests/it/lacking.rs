@@ -128,7 +128,7 @@ fn a_row_of_the_catalogue_that_is_gone_comes_back_from_the_log() {
 #[test]
 fn no_other_id_is_taken_for_the_one_of_a_row_that_is_gone() {
     let program = Program::with_goldens();
-    let db = owner(&program.folder.path().join("annals.db"));
+    let db = owner(program.folder.path().join("annals.db"));
     let (id, other): (String, String) = db
         .query_row("SELECT min(id), max(id) FROM conversation", [], |row| Ok((row.get(0)?, row.get(1)?)))
         .unwrap();

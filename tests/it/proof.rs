@@ -495,6 +495,52 @@ fn a_bundle_is_written_into_an_empty_folder_only() {
     assert!(!scratch.path("none").exists());
 }
 
+/// What `folder` holds, without what is below it.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_bundle_that_could_not_be_finished_leaves_nothing_and_its_repeat_succeeds() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let talk = conversation("a talk");
+    // The chain breaks at the last event, after the others were written.
+    let db = scratch.foreign();
+    db.execute_batch("DROP TRIGGER event_update_guard; UPDATE event SET hash = zeroblob(32) WHERE id = 'd'")
+        .unwrap();
+    std::fs::create_dir_all(scratch.path("parent/there")).unwrap();
+    let parent = scratch.path("parent");
+    for name in ["new", "there"] {
+        let broken = write_bundle(&store, &talk, &parent.join(name), &BundleOptions::new(MOMENT));
+        assert!(matches!(broken, Err(Error::Corrupt { .. })), "{broken:?}");
+    }
+    assert_eq!((names(&parent), names(&parent.join("there"))), (vec!["there".to_owned()], Vec::new()));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_killed_bundle_left_does_not_stop_its_repeat() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let parent = scratch.path("parent");
+    for partial in [".new.0a1b2c3d.partial", "there/.bundle.0a1b2c3d.partial"] {
+        std::fs::create_dir_all(parent.join(partial).join("content/payloads")).unwrap();
+        std::fs::write(parent.join(partial).join("content/chain.tsv"), "").unwrap();
+    }
+    for name in ["new", "there/"] {
+        bundle(&store, &conversation("a talk"), &parent.join(name), None);
+        assert_eq!(check(&parent.join(name)), Ok((4, 0, false)));
+        let files = ["README.md", "chain.tsv", "check.py", "head.txt", "payloads", "payloads.sha256"];
+        assert_eq!(names(&parent.join(name)), files);
+    }
+    assert_eq!(names(&parent), ["new", "there"]);
+}
+
 /// The key pair of RFC 8410, section 10, in the format that OpenSSL reads and writes.
 #[test]
 fn keys_have_the_format_of_openssl() {
@@ -558,6 +604,29 @@ mod program {
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["sound"], false);
         assert_eq!(json["against"]["key"], public.trim_end());
+    }
+
+    /// A kill between the two files of a key leaves the first one.
+    #[test]
+    fn the_missing_public_half_of_a_key_can_be_written() {
+        let scratch = Scratch::new();
+        let folder = scratch.path("keys");
+        std::fs::create_dir(&folder).unwrap();
+        let (code, made, _) = run(&scratch, &["keys", "keys/a.pem", "--new"]);
+        assert_eq!((code, names(&folder)), (Some(0), vec!["a.pem".to_owned(), "a.pem.pub".to_owned()]));
+        let whole = std::fs::read_to_string(folder.join("a.pem.pub")).unwrap();
+        std::fs::remove_file(folder.join("a.pem.pub")).unwrap();
+
+        let (code, _, errors) = run(&scratch, &["keys", "keys/a.pem", "--new"]);
+        assert!(code == Some(1) && errors.contains("`annals keys FILE --public` writes that"), "{errors}");
+        assert_eq!(names(&folder), ["a.pem"]);
+        let (code, shown, errors) = run(&scratch, &["keys", "keys/a.pem", "--public"]);
+        assert_eq!((code, shown), (Some(0), made), "{errors}");
+        assert_eq!(std::fs::read_to_string(folder.join("a.pem.pub")).unwrap(), whole);
+        for refused in ["--public", "--new"] {
+            let (code, _, errors) = run(&scratch, &["keys", "keys/a.pem", refused]);
+            assert!(code == Some(1) && errors.contains("a.pem.pub"), "{errors}");
+        }
     }
 
     #[test]

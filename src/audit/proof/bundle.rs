@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::head::{Head, Scope};
 use super::key::Key;
@@ -10,11 +10,18 @@ use super::withhold::{Shown, Withheld};
 use crate::chain::{self, Digest};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
+use crate::partial::{self, Leftovers, Partial};
 use crate::store::{ChainLink, Store};
 use crate::untrusted;
 
 const README: &str = include_str!("bundle.md");
 const CHECK: &str = include_str!("bundle.py");
+
+/// The file that says how a bundle is checked. It comes last.
+const README_FILE: &str = "README.md";
+
+/// The name that an unfinished bundle has within the folder that is given.
+const WITHIN: &str = "bundle";
 
 /// The options for writing a bundle.
 #[derive(Debug)]
@@ -56,13 +63,14 @@ pub struct Bundle {
 
 /// Writes a conversation as a bundle into the folder `to`, which must be empty or not exist.
 ///
-/// The chain is checked while it is written. A bundle can always be checked, even if payloads are withheld, because it
+/// It is made in a hidden folder and gets its name when it is complete. In a folder that exists, the files get their places one
+/// after the other at the end, `README.md` as the last one. The chain is checked while it is written. A bundle can always be checked, even if payloads are withheld, because it
 /// contains the digest of every payload.
 ///
 /// # Errors
 /// [`Error::WouldOverwrite`], [`Error::UnknownConversation`], [`Error::UnknownEvent`], [`Error::SecretInId`]
-/// if an id contains text to be withheld; [`Error::Io`], and [`Error::Corrupt`] if the chain is broken. After the
-/// last two the folder is incomplete.
+/// if an id contains text to be withheld; [`Error::Io`], and [`Error::Corrupt`] if the chain is broken. An error leaves
+/// no incomplete bundle.
 pub fn write_bundle(
     store: &Store,
     conversation: &ConversationId,
@@ -79,15 +87,16 @@ pub fn write_bundle(
     let end = end.clone();
     withheld.check(store, conversation)?;
     let head = Head { scope: Scope::Conversation, at, heads };
-    make_folder(to)?;
-    let payloads = to.join("payloads");
-    std::fs::create_dir(&payloads).map_err(Error::io("creating", &payloads))?;
+    let (partial, place) = begin(to)?;
+    let made = partial.content();
+    let payloads = made.join("payloads");
+    std::fs::create_dir_all(&payloads).map_err(Error::io("creating", &payloads))?;
     let mut writer = Writer {
         conversation,
-        folder: to,
+        folder: &made,
         withheld,
-        chain: create(&to.join("chain.tsv"))?,
-        sums: create(&to.join("payloads.sha256"))?,
+        chain: create(&made.join("chain.tsv"))?,
+        sums: create(&made.join("payloads.sha256"))?,
         previous: Digest::START,
         bundle: Bundle { events: 0, redacted: 0, withheld: 0, bytes: 0, head },
     };
@@ -97,7 +106,7 @@ pub fn write_bundle(
     })?;
     let Writer { mut chain, mut sums, previous, bundle, .. } = writer;
     for (file, name) in [(&mut chain, "chain.tsv"), (&mut sums, "payloads.sha256")] {
-        file.flush().map_err(Error::io("writing", to.join(name)))?;
+        file.flush().map_err(Error::io("writing", made.join(name)))?;
     }
     if previous != end.hash || bundle.events != end.events {
         return Err(broken(conversation, end.events));
@@ -106,25 +115,61 @@ pub fn write_bundle(
         Some(key) => bundle.head.to_signed_text(key),
         None => bundle.head.to_text(),
     };
-    write(&to.join("head.txt"), text.as_bytes())?;
+    write(&made.join("head.txt"), text.as_bytes())?;
     if let Some(key) = key {
-        write(&to.join("public-key.pem"), key.public().to_pem().as_bytes())?;
+        write(&made.join("public-key.pem"), key.public().to_pem().as_bytes())?;
     }
-    write(&to.join("check.py"), CHECK.as_bytes())?;
-    write(&to.join("README.md"), readme(conversation, &bundle, key).as_bytes())?;
+    write(&made.join("check.py"), CHECK.as_bytes())?;
+    write(&made.join(README_FILE), readme(conversation, &bundle, key).as_bytes())?;
+    place.take(&made)?;
     Ok(bundle)
 }
 
-fn make_folder(to: &Path) -> Result<()> {
+/// Where a bundle goes when it is complete.
+enum Place {
+    /// The path at which there is nothing.
+    Free(PathBuf),
+    /// The folder that is there. It may be one that cannot be replaced, such as the current folder.
+    Within(PathBuf),
+}
+
+/// Begins a bundle at `to`. What dead processes left of the same bundle is removed.
+fn begin(to: &Path) -> Result<(Partial, Place)> {
     match std::fs::read_dir(to) {
-        Ok(mut entries) => match entries.next() {
-            Some(_) => Err(Error::WouldOverwrite { path: to.to_owned() }),
-            None => Ok(()),
-        },
+        Ok(_) => {
+            Leftovers::of(to).clear(WITHIN);
+            let mut entries = std::fs::read_dir(to).map_err(Error::io("reading", to))?;
+            if entries.next().is_some() {
+                return Err(Error::WouldOverwrite { path: to.to_owned() });
+            }
+            Ok((Partial::begin(to, WITHIN)?, Place::Within(to.to_owned())))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(to).map_err(Error::io("creating", to))
+            let path: PathBuf = to.components().collect(); // without a slash at the end
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(Error::io("creating", parent))?;
+            }
+            Ok((Partial::beside(&path)?, Place::Free(path)))
         }
         Err(error) => Err(Error::io("reading", to)(error)),
+    }
+}
+
+impl Place {
+    /// Gives the complete bundle its name, or its files theirs.
+    fn take(&self, made: &Path) -> Result<()> {
+        let folder = match self {
+            Self::Free(path) => return partial::give_name(made, path, "naming"),
+            Self::Within(folder) => folder,
+        };
+        let entries = std::fs::read_dir(made).map_err(Error::io("reading", made))?;
+        let names: std::io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
+        let mut names = names.map_err(Error::io("reading", made))?;
+        names.sort_by_key(|name| name == README_FILE);
+        for name in names {
+            partial::give_name(&made.join(&name), &folder.join(&name), "naming")?;
+        }
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use ed25519_dalek::pkcs8::{DecodePrivateKey as _, DecodePublicKey as _, EncodePu
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
 use crate::error::{Error, Result};
+use crate::partial::{self, Partial};
 use crate::untrusted;
 
 /// The most bytes of a file that are read: a key has about 120, and comments may stand before it.
@@ -22,11 +23,14 @@ pub struct Key(SigningKey);
 pub struct PublicKey(VerifyingKey);
 
 impl Key {
-    /// Makes a new key and writes it to a new file with mode 0600.
+    /// Makes a new key and writes it to a new file with mode 0600. The file gets its name when it is complete.
     ///
     /// # Errors
     /// [`Error::WouldOverwrite`] if the path exists, [`Error::Io`] if the key cannot be made or written.
     pub fn make(path: &Path) -> Result<Self> {
+        if path.symlink_metadata().is_ok() {
+            return Err(Error::WouldOverwrite { path: path.to_owned() });
+        }
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|error| Error::Io {
             doing: "making a key for",
@@ -38,13 +42,11 @@ impl Key {
         let bytes = KeypairBytes { secret_key: secret, public_key: None };
         let pem = ed25519_dalek::pkcs8::EncodePrivateKey::to_pkcs8_pem(&bytes, LineEnding::LF)
             .map_err(|_| not_a_key(path, "it cannot be written as PEM"))?;
-        let mut file = match untrusted::create_private(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(Error::WouldOverwrite { path: path.to_owned() });
-            }
-            opened => opened.map_err(Error::io("creating", path))?,
-        };
+        let partial = Partial::beside(path)?;
+        let made = partial.content();
+        let mut file = untrusted::create_private(&made).map_err(Error::io("creating", &made))?;
         file.write_all(pem.as_bytes()).and_then(|()| file.sync_all()).map_err(Error::io("writing", path))?;
+        partial::give_name(&made, path, "naming")?;
         Ok(key)
     }
 
@@ -107,6 +109,18 @@ impl PublicKey {
     #[must_use]
     pub fn to_pem(&self) -> String {
         self.0.to_public_key_pem(LineEnding::LF).expect("32 bytes can always be written as a public key")
+    }
+
+    /// Writes the key to a new file, which gets its name when it is complete.
+    ///
+    /// # Errors
+    /// [`Error::WouldOverwrite`] if the path exists, [`Error::Io`].
+    #[cfg(feature = "cli")]
+    pub(crate) fn save(&self, path: &Path) -> Result<()> {
+        let partial = Partial::beside(path)?;
+        let made = partial.content();
+        untrusted::write(&made, self.to_pem().as_bytes()).map_err(Error::io("writing", path))?;
+        partial::give_name(&made, path, "naming")
     }
 
     /// Returns whether `signature` is this key's signature of `message`.

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::{ExportReport, Exporter, Format};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
+use crate::partial::Leftovers;
 use crate::store::{ConversationFilter, Order, Store, Stray};
 
 /// The conversations of sub-agents, by the conversation that they belong to.
@@ -160,9 +161,13 @@ impl Exporter<'_> {
         let mut waiting: VecDeque<(&ConversationId, bool)> =
             selection.conversations.iter().map(|id| (id, selection.below(id).contains(&id))).collect();
         let mut conversations = 0;
+        let leftovers = Leftovers::of(to);
         while let Some((id, is_apart)) = waiting.pop_front() {
             let exporter = Exporter { store: self.store, format: self.format, is_apart };
-            match exporter.export(id, to, &mut |events| progress(ExportProgress { conversations, events })) {
+            let exported = exporter.export_beside(&leftovers, id, to, &mut |events| {
+                progress(ExportProgress { conversations, events });
+            });
+            match exported {
                 Ok(report) => {
                     for id in std::iter::once(id).chain(exporter.below(selection, id)) {
                         let gone = self.lacking(id)?;

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 
-use super::is_partial;
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
+use crate::partial::is_partial;
 use crate::store::engine::transaction;
 use crate::store::file::place::{self, FilePath};
 use crate::untrusted;

@@ -20,6 +20,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use crate::error::{Error, Result};
 use crate::ids::Position;
+use crate::partial;
 use crate::store::Backup;
 use crate::store::derived::migration::SCHEMA_VERSION;
 use crate::store::engine::{WhileDoing as _, damage};
@@ -168,7 +169,7 @@ pub(super) fn write_beside(to: &Path, write: impl FnOnce(&Path) -> Result<()>) -
 fn clear_partials(to: &Path) {
     let Some(name) = to.file_name().map(|name| format!(".{}.", name.to_string_lossy())) else { return };
     let is_of = |file: &str| {
-        let middle = file.strip_prefix(&name).and_then(|rest| rest.strip_suffix(PARTIAL));
+        let middle = file.strip_prefix(&name).and_then(|rest| rest.strip_suffix(partial::ENDING));
         middle.is_some_and(|id| uuid::Uuid::try_parse(id).is_ok())
     };
     clear_left(to, &is_of);
@@ -200,7 +201,7 @@ pub(crate) fn discard(partial: &Path) {
 
 /// Returns the paths of the files that the engine may keep beside a file.
 fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
-    BESIDE.iter().map(move |ending| {
+    partial::BESIDE.iter().map(move |ending| {
         let mut path = path.as_os_str().to_owned();
         path.push(ending);
         path.into()
@@ -214,46 +215,13 @@ fn partial(to: &Path) -> Result<PathBuf> {
         .ok_or_else(|| Error::CannotOpen { path: to.to_owned(), what: "it names no file".into() })?;
     let mut partial = std::ffi::OsString::from(".");
     partial.push(name);
-    partial.push(format!(".{}{PARTIAL}", uuid::Uuid::new_v4().simple()));
+    partial.push(format!(".{}{}", uuid::Uuid::new_v4().simple(), partial::ENDING));
     Ok(to.with_file_name(partial))
 }
 
-/// The end of the name of an unfinished file.
-const PARTIAL: &str = ".partial";
-
-/// The ends of the names of the files that the engine keeps beside a file.
-const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
-
-/// Returns whether this is the name of an unfinished file, or of a file that the engine kept beside one.
-fn is_partial(name: &str) -> bool {
-    let of = BESIDE.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
-    of.starts_with('.') && of.ends_with(PARTIAL)
-}
-
-/// Gives a file its final name, unless a file has that name by now: a plain rename would overwrite it.
+/// Gives a file its final name, unless a file has that name by now.
 fn give_name(partial: &Path, to: &Path) -> Result<()> {
-    let named = match rename_to_free(partial, to) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(Error::WouldOverwrite { path: to.to_owned() });
-        }
-        // Some file systems cannot refuse to overwrite.
-        Err(_) if !to.exists() => std::fs::rename(partial, to),
-        other => other,
-    };
-    named.map_err(Error::io("naming the backup", to))
-}
-
-/// Renames a file unless the new name is taken. The file has one name at every moment: with two it could not be opened.
-#[cfg(target_os = "linux")]
-fn rename_to_free(from: &Path, to: &Path) -> std::io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn rename_to_free(from: &Path, to: &Path) -> std::io::Result<()> {
-    std::fs::hard_link(from, to)?;
-    std::fs::remove_file(from)
+    partial::give_name(partial, to, "naming the backup")
 }
 
 fn sync(path: &Path) -> Result<()> {

@@ -33,7 +33,6 @@ const NOT_COVERED: &[&str] = &[
     "refinery_schema_history.applied_on",
     "refinery_schema_history.checksum",
     "refinery_schema_history.name",
-    "refinery_schema_history.version",
     "repair.conversation_id",
     "repair.done",
     "repair.event_ids",

@@ -115,6 +115,7 @@ mod own_projections;
 mod own_projections_crash;
 #[cfg(feature = "agent")]
 mod plugins;
+mod privacy_page;
 mod projections;
 mod proof;
 mod prune;

@@ -68,12 +68,12 @@ const CHAPTERS: &[(&str, Outcome, &[&str])] = &[
     ("8", Prevented, &["the_linked_engine_is_one_without_the_bugs_of_the_list"]),
 ];
 
-fn repository(path: &str) -> PathBuf {
+pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
 /// All Rust sources below a folder.
-fn sources(folder: &Path, into: &mut String) {
+pub fn sources(folder: &Path, into: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {

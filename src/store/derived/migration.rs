@@ -158,7 +158,8 @@ pub(in crate::store) fn prove(db: &Connection, path: &Path, number: u32) -> Resu
     let doing = "checking the schema's number";
     let applied = u32::try_from(migrations_applied(db)?).unwrap_or(0);
     let is_newer = applied > NEWEST_FILE; // a newer Annals has made it
-    if applied == migration_of(number) || is_newer || number == 0 {
+    // Without a record, the upgrade itself refuses the tables that are there.
+    if applied == migration_of(number) || applied == 0 || is_newer || number == 0 {
         return Ok(());
     }
     let begins_chains = (1..CHANGES_SCHEMA).contains(&number) && applied >= CHANGES_SCHEMA;

@@ -20,7 +20,8 @@ const FRAME: usize = 24;
 /// Source: <https://sqlite.org/fileformat2.html#the_rollback_journal>.
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
-/// Refuses a name for a new file if a log lies beside it: a write-ahead log with frames, or a rollback journal with pages.
+/// Refuses a name for a new file if a log lies beside it: a write-ahead log with frames, or a rollback journal with pages. A
+/// file with content is not refused, nor an empty one that another process is filling.
 ///
 /// # Errors
 /// [`AroundError::OrphanLog`].
@@ -30,16 +31,24 @@ pub(in crate::store) fn refuse_orphan_log(path: &Path) -> Result<()> {
         name.push(ending);
         PathBuf::from(name)
     };
+    // Another process may be making the file: its log comes behind its first bytes, and its journal behind its name.
+    let is_filled = || std::fs::metadata(path).is_ok_and(|file| file.len() > 0);
     let orphan = |log, ending, commits| Err(AroundError::OrphanLog { log, ending, commits }.into());
+    if is_filled() {
+        return Ok(());
+    }
     let log = beside("-wal");
     if std::fs::metadata(&log).is_ok_and(|log| log.is_file() && log.len() > HEADER as u64) {
         let commits = untrusted::open_named(&log).and_then(|file| commits(BufReader::new(file)));
-        let commits = commits.map_err(Error::io("reading", &log))?;
+        let commits = match commits {
+            Ok(_) | Err(_) if is_filled() => return Ok(()),
+            commits => commits.map_err(Error::io("reading", &log))?,
+        };
         return orphan(log, "-wal", commits);
     }
     let journal = beside("-journal");
     let begins = untrusted::beginning(&journal, JOURNAL_MAGIC.len());
-    if begins.is_ok_and(|begins| begins == JOURNAL_MAGIC) {
+    if begins.is_ok_and(|begins| begins == JOURNAL_MAGIC) && !path.exists() {
         return orphan(journal, "-journal", 0);
     }
     Ok(())

@@ -103,9 +103,7 @@ pub(in crate::store) fn prepare(path: &FilePath, create: bool) -> Result<()> {
         return Err(cannot("the path is not valid Unicode"));
     }
     let folder = folder_of(path);
-    if std::fs::metadata(&**path).map_or(true, |file| file.len() == 0) {
-        refuse_orphan_log(path)?;
-    }
+    refuse_orphan_log(path)?;
     if !path.exists() && !create {
         return Err(cannot("there is no such file"));
     }

@@ -113,7 +113,9 @@ fn is_copy(to: &Path, db: &Connection, schema: u32) -> Result<bool> {
         return Ok(false);
     }
     let doing = "comparing a copy";
-    let (copy, copied) = database::open_as_it_is(&Place::file(to))?;
+    let Ok((copy, copied)) = database::open_as_it_is(&Place::file(to)) else {
+        return Ok(false); // it is no file of Annals
+    };
     let end = |db: &Connection| -> Result<(String, i64)> {
         db.query_row("SELECT store_id, (SELECT coalesce(max(position), 0) FROM event) FROM log", [], |row| {
             Ok((row.get(0)?, row.get(1)?))

@@ -9,7 +9,7 @@ use annals::{Expected, Store};
 
 use crate::cli::Program;
 use crate::support::events::user_message;
-use crate::support::{conversation, number, owner};
+use crate::support::{Scratch, conversation, number, owner, without_projector};
 use crate::ways_to_corrupt::{repository, sources};
 
 /// The beginning of each paragraph, item and row of the page, and the tests that show what it says.
@@ -91,7 +91,10 @@ const STATEMENTS: &[(&str, &[&str])] = &[
     ),
     (
         "The administrative log stays whole although",
-        &["nothing_that_confirms_a_guess_is_left_of_an_erased_conversation"],
+        &[
+            "nothing_that_confirms_a_guess_is_left_of_an_erased_conversation",
+            "an_upgrade_takes_the_receipts_of_what_was_erased_before_and_no_others",
+        ],
     ),
     ("An import of the folder that the conversation", &["an_import_does_not_bring_redacted_text_back"]),
     (
@@ -195,5 +198,19 @@ fn a_reader_that_keeps_the_log_is_reported_and_a_vacuum_finishes_the_work() {
         let bytes = fs::read(format!("{}{ending}", file.display())).unwrap_or_default();
         let is_there = bytes.windows(canary.len()).any(|window| window == canary.as_bytes());
         assert!(!is_there, "{ending}");
+    }
+}
+
+#[test]
+fn an_upgrade_takes_the_receipts_of_what_was_erased_before_and_no_others() {
+    for (act, left) in [("delete", 1), ("erase", 0)] {
+        let scratch = Scratch::new();
+        fs::copy(repository("tests/old/schema-23.db"), scratch.database()).unwrap();
+        let db = owner(scratch.database());
+        assert_eq!(number(&db, "SELECT count(*) FROM admin_receipt"), 1);
+        db.execute("UPDATE admin_act SET act = ?1", [act]).unwrap();
+        drop(db);
+        drop(Store::open_with(scratch.database(), &without_projector()).unwrap());
+        assert_eq!(number(&owner(scratch.database()), "SELECT count(*) FROM admin_receipt"), left, "{act}");
     }
 }

@@ -471,6 +471,43 @@ mod served {
         server.store.append(&talk, Expected::Exact(1), &[pause("last")]).unwrap();
     }
 
+    /// `ANNALS_LOCK_RUNS` says how often; by default once.
+    #[tokio::test]
+    async fn appends_lose_nothing_beside_greps_edits_downloads_and_other_programs() {
+        let runs = std::env::var("ANNALS_LOCK_RUNS").map_or(1, |runs| runs.parse().unwrap());
+        for run in 0..runs {
+            let server = Served::start().await;
+            let database = server.path("annals.db");
+            let talk = conversation("talk");
+            server.store.append(&talk, Expected::Any, &[pause("first")]).unwrap();
+            let (store, appended) = (server.store.clone(), talk.clone());
+            let appends = tokio::task::spawn_blocking(move || {
+                for number in 0..150 {
+                    store.append(&appended, Expected::Any, &[pause(&format!("e{number}"))]).unwrap();
+                }
+            });
+            let path = database.clone();
+            let visits = tokio::task::spawn_blocking(move || {
+                for _ in 0..3 {
+                    let mut list = std::process::Command::new(env!("CARGO_BIN_EXE_annals"));
+                    let listed = list.arg("--db").arg(&path).arg("list").output().unwrap();
+                    assert!(listed.status.success(), "{listed:?}");
+                }
+            });
+            while !appends.is_finished() || !visits.is_finished() {
+                answer("grep", &server.path(""), json!({"pattern": "needle"})).await;
+                for file in files(&database) {
+                    answer("file_editor", &server.path(""), json!({"command": "view", "path": file})).await;
+                    server.get(&format!("/api/file/download?path={}", file.display())).await;
+                }
+            }
+            appends.await.unwrap();
+            visits.await.unwrap();
+            assert_eq!(event_ids(&server.store, &talk).len(), 151, "run {run}");
+            assert!(server.store.audit().verify(None, &mut |_| ()).unwrap().findings.is_empty(), "run {run}");
+        }
+    }
+
     #[tokio::test]
     async fn a_download_of_the_open_database_is_a_whole_copy_and_its_other_files_are_refused() {
         let server = Served::start().await;

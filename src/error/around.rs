@@ -21,8 +21,8 @@ pub enum AroundError {
     /// A log lies beside the name of a file that is not there, or that is about to get this name. It is the log of another
     /// file, and may have the only copy of what was committed last. Nothing was touched.
     #[error(
-        "{log:?} is the log of another file that had this name, with {commits} commits that may be nowhere else: move \
-         it to where that file is now, under that file's name and {ending:?}, and open that file; or move it away"
+        "{log:?} is the log of another file that had this name, and may have what is nowhere else{}: move it to where that file is now, under that file's name and {ending:?}, and open that file; or move it away",
+        counted(*commits)
     )]
     OrphanLog {
         /// The log.
@@ -47,6 +47,15 @@ pub enum AroundError {
         /// The number that the record of the migrations says.
         recorded: u32,
     },
+}
+
+/// Says how many commits a log has, if they can be counted.
+fn counted(commits: u64) -> String {
+    match commits {
+        0 => String::new(),
+        1 => " (1 commit)".to_owned(),
+        commits => format!(" ({commits} commits)"),
+    }
 }
 
 impl From<PutBack> for Error {

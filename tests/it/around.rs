@@ -62,10 +62,7 @@ fn no_act_makes_a_file_beside_the_log_of_another_one() {
             };
             let (code, said) = program.fails(act);
             assert!(code > 0 && said.contains("is the log of another file"), "{act:?}: {code} {said}");
-            assert!(
-                ending == "-journal" || said.contains(" commits") && !said.contains(" 0 commits"),
-                "{said}"
-            );
+            assert!(ending == "-journal" || said.contains(" commits)"), "{said}");
             assert_eq!(fs::read(&log).unwrap(), left, "{act:?}");
             assert!(!program.folder.path().join("new.db").exists(), "{act:?}");
             fs::remove_file(&log).unwrap();

@@ -133,9 +133,13 @@ pub(in crate::store) fn keep_plans(db: &Connection) -> rusqlite::Result<()> {
 
 /// Returns the newest migration that a file of this schema has.
 fn migration_of(schema: u32) -> u32 {
-    let runner = migrations::migrations::runner();
-    let versions = runner.get_migrations().iter().map(|migration| migration.version().cast_unsigned());
-    versions.filter(|version| *version <= schema).max().unwrap_or(0)
+    // Every number that no projection has is that of a file. The runner would read all files to say so.
+    let is_projection = |version: &u32| {
+        PROJECTIONS
+            .iter()
+            .any(|projection| projection.schema == *version && !projection.statements.is_empty())
+    };
+    (1..=schema.min(NEWEST_FILE)).rev().find(|version| !is_projection(version)).unwrap_or(0)
 }
 
 /// Returns the newest schema whose files have this migration as their newest one.

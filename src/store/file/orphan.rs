@@ -40,10 +40,10 @@ pub(in crate::store) fn refuse_orphan_log(path: &Path) -> Result<()> {
     let log = beside("-wal");
     if std::fs::metadata(&log).is_ok_and(|log| log.is_file() && log.len() > HEADER as u64) {
         let commits = untrusted::open_named(&log).and_then(|file| commits(BufReader::new(file)));
-        let commits = match commits {
-            Ok(_) | Err(_) if is_filled() => return Ok(()),
-            commits => commits.map_err(Error::io("reading", &log))?,
-        };
+        if is_filled() {
+            return Ok(());
+        }
+        let commits = commits.map_err(Error::io("reading", &log))?;
         return orphan(log, "-wal", commits);
     }
     let journal = beside("-journal");

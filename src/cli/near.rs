@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use super::journal::new_database;
-use crate::error::Result;
-use crate::store::{NEVER_FILLED, Store};
+#[cfg(feature = "server")]
+use {
+    super::journal::new_database,
+    crate::error::Result,
+    crate::store::{NEVER_FILLED, Store},
+};
 
 /// Returns a warning if the file `database` is in `folder` or below it. `None` if one of them does not exist.
 pub(super) fn warning(database: &Path, folder: &Path) -> Option<String> {
@@ -19,6 +22,7 @@ pub(super) fn warning(database: &Path, folder: &Path) -> Option<String> {
 }
 
 /// Warns of a file to which nothing was ever written, because its path may be mistyped; and if it is new, where agents work.
+#[cfg(feature = "server")]
 pub(super) fn warn(store: &Store, new_beside: Option<&Path>) -> Result<()> {
     if let Some(warning) = new_beside.and_then(|folder| warning(&store.path(), folder)) {
         new_database(&warning);

@@ -50,6 +50,58 @@ fn what_the_log_names_and_the_file_lacks_ends_every_copy_with_2() {
     }
 }
 
+#[test]
+fn a_part_of_a_backup_has_what_the_log_names_or_is_not_written() {
+    let (mut refused, mut written) = (Vec::new(), 0);
+    for (table, words) in NAMED {
+        for is_changed in [false, true] {
+            let program = Program::with_goldens();
+            program.succeed(&["backup", "backups/"]);
+            let file = program.folder.path().join("annals.db");
+            let store = Store::open(&file).unwrap();
+            let ids: Vec<ConversationId> =
+                ids(&owner(&file)).iter().map(|id| ConversationId::new(id).unwrap()).collect();
+            for id in ids.iter().filter(|_| is_changed) {
+                store.append(id, Expected::Any, &[user_message("one-more", "One more")]).unwrap();
+            }
+            drop(store);
+            if table.starts_with("archived") {
+                program.succeed(&["archive", "5610a7", "--reason", "a test"]);
+            }
+            let db = owner(&file);
+            db.execute_batch(&format!("PRAGMA foreign_keys = OFF; DELETE FROM {table}")).unwrap();
+            drop(db);
+            let output = program.run(&["backup", "backups/"]);
+            let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+            if output.status.code() == Some(2) {
+                assert!(said.contains(words), "{table}: {said}");
+                refused.push(table);
+            } else if table == "event" && is_changed {
+                // The backup has events that the file does not have any more.
+                assert_eq!(output.status.code(), Some(1), "{said}");
+                assert!(said.contains("that the store does not have"), "{said}");
+                refused.push(table);
+            } else {
+                assert_eq!(output.status.code(), Some(0), "{table}: {said}");
+                written += 1;
+            }
+            program.succeed(&["restore", "backups/", "whole.db"]);
+            program.succeed(&["--db", "whole.db", "verify"]);
+            let left = std::fs::read_dir(program.folder.path().join("backups")).unwrap();
+            let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+            assert!(left.iter().all(|name| !name.to_string_lossy().contains("partial")), "{left:?}");
+        }
+    }
+    assert!(NAMED.iter().all(|(table, _)| refused.contains(table)), "{refused:?}, {written} written");
+}
+
+/// The conversations that have events.
+fn ids(db: &rusqlite::Connection) -> Vec<String> {
+    let mut statement = db.prepare("SELECT id FROM conversation WHERE event_count > 0 ORDER BY key").unwrap();
+    let ids = statement.query_map([], |row| row.get(0)).unwrap();
+    ids.collect::<Result<_, _>>().unwrap()
+}
+
 /// The columns of the catalogue, but for what nothing else has: a title, and when an import says that it was created.
 const ROW: &str = "SELECT tags, key, event_count, action_count, observation_count, payload_bytes, head_hash, leaf_event_id, \
      head_is_empty, status, first_message, updated_at, updated_minute, first_timestamp, last_timestamp, \
@@ -74,13 +126,7 @@ fn a_row_of_the_catalogue_that_is_gone_comes_back_from_the_log() {
     drop(store);
     let db = owner(&file);
     db.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
-    let ids: Vec<String> = db
-        .prepare("SELECT id FROM conversation WHERE event_count > 0 ORDER BY key")
-        .unwrap()
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .collect::<Result<_, _>>()
-        .unwrap();
+    let ids = ids(&db);
     let row = |id: &str| -> Vec<Value> {
         db.query_row(ROW, [id], |row| (0..19).map(|column| row.get(column)).collect()).unwrap()
     };

@@ -3,8 +3,8 @@
 //! The events do not name their conversation, but their hashes depend on its id: an id that is found elsewhere, or that a
 //! person gives, can be proven.
 
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Params};
 
 use crate::chain::{self, Digest};
 use crate::error::Result;
@@ -18,8 +18,14 @@ use crate::store::table::change::{self, Subject};
 use crate::store::table::repair::Repair;
 use crate::store::{Maintenance, Store};
 
-const STRAYS: &str = "SELECT conversation, count(*), min(position) FROM event \
-     WHERE conversation NOT IN (SELECT key FROM conversation) GROUP BY conversation ORDER BY conversation LIMIT 100";
+/// Goes from key to key in the index, so that the number of events does not count.
+const STRAYS: &str = "WITH RECURSIVE k (key) AS (SELECT min(conversation) FROM event UNION ALL \
+     SELECT (SELECT min(conversation) FROM event WHERE conversation > k.key) FROM k WHERE k.key IS NOT NULL) \
+     SELECT key, (SELECT count(*) FROM event WHERE conversation = k.key), \
+     (SELECT min(position) FROM event WHERE conversation = k.key) FROM k \
+     WHERE key IS NOT NULL AND NOT EXISTS (SELECT 1 FROM conversation AS c WHERE c.key = k.key) LIMIT 100";
+const STRAY: &str = "SELECT conversation, count(*), min(position) FROM event WHERE conversation = ?1 \
+     AND NOT EXISTS (SELECT 1 FROM conversation WHERE key = ?1) GROUP BY conversation";
 /// The ids that may be the one of the conversation whose key is `?1`.
 const CANDIDATES: &str = "SELECT json_extract(document, '$.id') FROM base_state \
      WHERE conversation = ?1 AND json_valid(document) \
@@ -105,14 +111,30 @@ impl Maintenance<'_> {
 
 /// Returns the stray events, each conversation with its id if that is among the candidates.
 pub(super) fn strays(db: &Connection, named: Option<&str>) -> Result<Vec<Stray>> {
+    let mut strays = read(db, STRAYS, [])?;
+    prove(db, &mut strays, named)?;
+    Ok(strays)
+}
+
+/// Returns the events of a conversation of this key, if the catalogue has no such conversation.
+pub(super) fn stray(db: &Connection, key: i64) -> Result<Option<Stray>> {
+    let mut stray = read(db, STRAY, [key])?;
+    prove(db, &mut stray, None)?;
+    Ok(stray.pop())
+}
+
+fn read(db: &Connection, sql: &str, parameters: impl Params) -> Result<Vec<Stray>> {
     let read = |row: &rusqlite::Row<'_>| {
         Ok(Stray { key: row.get(0)?, events: row.get(1)?, first: row.get(2)?, id: None })
     };
-    let mut strays: Vec<Stray> = db
-        .prepare_cached(STRAYS)
-        .and_then(|mut statement| statement.query_map([], read)?.collect())
-        .doing(DOING)?;
-    for stray in &mut strays {
+    let mut statement = db.prepare_cached(sql).doing(DOING)?;
+    let strays = statement.query_map(parameters, read).and_then(Iterator::collect);
+    strays.doing(DOING)
+}
+
+/// Gives each of them its id, if that is among the candidates.
+fn prove(db: &Connection, strays: &mut [Stray], named: Option<&str>) -> Result<()> {
+    for stray in strays {
         let found = texts(db, CANDIDATES, stray.key)?;
         let first = First::read(db, stray.key)?;
         let change = first_change(db, stray.key)?;
@@ -126,7 +148,7 @@ pub(super) fn strays(db: &Connection, named: Option<&str>) -> Result<Vec<Stray>>
         let id = candidates.into_iter().find(|id| is_proven(id));
         stray.id = id.and_then(|id| ConversationId::new(&id).ok());
     }
-    Ok(strays)
+    Ok(())
 }
 
 /// Returns the ids that a conversation may have that came from a folder or a file of this name, and the text itself.

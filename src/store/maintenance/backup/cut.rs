@@ -1,7 +1,8 @@
 //! Cuts a file back to an earlier point.
 //!
 //! Everything later is removed. The catalogue, base states and HEADs are rebuilt from the rest. Titles and the records
-//! of an import have no history, so they stay as they are.
+//! of an import have no history, so they stay as they are. An event that cannot be read adds nothing to its conversation's
+//! row, and the verification that follows names it: the row as of that point stands nowhere else.
 
 use rusqlite::Connection;
 

@@ -10,7 +10,7 @@ use super::apply::{Spare, apply};
 use super::folder::{self, BackupFile};
 use super::mark::{self, Reach};
 use super::part::{self, Held};
-use super::{COUNTS, discard, give_name, partial, sync};
+use super::{COUNTS, discard, give_name, partial, sync, unsound};
 use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
 use crate::store::derived::migration::SCHEMA_VERSION;
@@ -20,6 +20,7 @@ use crate::store::engine::transaction::Write;
 use crate::store::file::database;
 use crate::store::file::place::{self, FilePath, Place};
 use crate::store::file::signal::Notifications;
+use crate::store::maintenance::lacking;
 use crate::store::options::Options;
 use crate::store::table::log;
 use crate::store::{Backup, Store};
@@ -117,6 +118,7 @@ impl Backup<'_> {
         note_known(&write, "main")?;
         part::note_present(&write)?;
         let Some(held) = part::collect(&write, "part", &Reach::of(&write, "main")?)? else { return Ok(None) };
+        self.refuse_gaps(&write, "part")?;
         apply(&write, Spare::None)?;
         let head = log::last_position(&write)?;
         write.commit()?;
@@ -224,6 +226,7 @@ impl Backup<'_> {
         db.execute_batch("BEGIN").doing(DOING)?;
         part::note_present(&db)?;
         let Some(held) = part::collect(&db, "main", &reach)? else { return Ok(None) };
+        self.refuse_gaps(&db, "main")?;
         let to = self.describe(&db, before, &id, taken_at)?;
         if parts + 1 >= PARTS_READ_MAX {
             let columns = mark::COLUMNS;
@@ -235,6 +238,15 @@ impl Backup<'_> {
         ))
         .doing(DOING)?;
         Ok(Some((to, held)))
+    }
+
+    /// Returns an error if the file lacks something that the log names of what a collected part has.
+    fn refuse_gaps(&self, db: &Connection, part: &str) -> Result<()> {
+        let (changed, removed) = (part::changed(db, part)?, part::removed(db, part)?);
+        match self.store.snapshot(|db| lacking::of_part(db, &changed, &removed))? {
+            Some(lacking) => Err(unsound(lacking)),
+            None => Ok(()),
+        }
     }
 
     /// Writes the description of the part in the main database. Returns the newest position that it covers.

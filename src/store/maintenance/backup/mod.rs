@@ -105,10 +105,13 @@ impl Backup<'_> {
     }
 }
 
+fn unsound(what: String) -> Error {
+    Error::Corrupt { what: format!("the backup is not sound: {what}") }
+}
+
 /// Checks a copy: its structure, its schema, and that every conversation ends with the event that the catalogue names.
 fn check(copy: &Connection, path: &Path) -> Result<BackupReport> {
     let doing = "checking the backup";
-    let unsound = |what: String| Error::Corrupt { what: format!("the backup is not sound: {what}") };
     if let [wrong, ..] = &*damage(copy, "PRAGMA quick_check(1)", doing)? {
         return Err(unsound(wrong.clone()));
     }

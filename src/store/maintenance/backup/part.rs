@@ -11,6 +11,7 @@ use super::tables::{self, has};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::engine::WhileDoing as _;
+use crate::store::maintenance::lacking::PartOf;
 
 /// The rows of the part's tables `mark` and `removed`.
 const MARK: &str = "SELECT p.*, p.changed_in_place OR p.known_count IS NULL AS is_whole FROM \
@@ -114,6 +115,20 @@ pub(super) fn collect(db: &Connection, part: &str, reach: &Reach) -> Result<Opti
     }
     let events = if has(db, part, "event")? { count(db, part, "event")? } else { 0 };
     Ok(Some(Held { changed, removed, events, is_wiped: last_wipe(db, "source")? > reach.acts() }))
+}
+
+/// Returns what a collected part has of the conversations that it changes.
+pub(super) fn changed(db: &Connection, part: &str) -> Result<Vec<PartOf>> {
+    let sql = format!("SELECT key, id, CASE WHEN is_whole THEN 0 ELSE known_count END FROM {part}.mark");
+    let mut statement = db.prepare(&sql).doing(DOING)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    rows.and_then(Iterator::collect).doing(DOING)
+}
+
+/// Returns the keys of the conversations that a collected part removes.
+pub(super) fn removed(db: &Connection, part: &str) -> Result<Vec<i64>> {
+    let mut statement = db.prepare(&format!("SELECT key FROM {part}.removed")).doing(DOING)?;
+    statement.query_map([], |row| row.get(0)).and_then(Iterator::collect).doing(DOING)
 }
 
 /// Returns the number of the last act of a file's administrative log that erased or redacted something. 0 if there is

@@ -44,6 +44,14 @@ pub enum PayloadError {
     /// The text contains `NaN` or `Infinity`, which are not valid JSON.
     #[error("NaN and Infinity are not JSON; write null or a string instead")]
     NonFinite,
+    /// An object in the payload has two members of the same name. Readers differ in which of them counts.
+    #[error(
+        "an object names a member that it has already, at byte {at}; readers of JSON differ in which counts: write it once"
+    )]
+    Repeated {
+        /// The first byte of the second one's name.
+        at: usize,
+    },
     /// There is no `id`, or it is neither a text nor a whole number.
     #[error("the event has no \"id\"; give it one (EventId::mint)")]
     NoId,

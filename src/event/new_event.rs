@@ -30,6 +30,7 @@ struct Checked {
     envelope: Envelope,
     /// Computed on the thread that checks the payload, before the one that writes waits for it.
     digest: OnceLock<Digest>,
+    repeated: Option<usize>,
 }
 
 /// All else follows from these.
@@ -47,22 +48,26 @@ impl NewEvent {
     /// Every kind and all other members are accepted and kept as they are.
     ///
     /// # Errors
-    /// [`PayloadError`] if the text is too large or not JSON, if it has no `id` or no `kind`, or if a searchable member
-    /// cannot be kept.
+    /// [`PayloadError`] if the text is too large or not JSON, if it has no `id` or no `kind`, if an object in it names a
+    /// member twice, or if a searchable member cannot be kept.
     pub fn parse(payload: impl Into<String>) -> Result<Self, PayloadError> {
         let payload = payload.into();
         let (envelope, notes) = read(&payload)?;
         if notes.non_finite {
             return Err(PayloadError::NonFinite);
         }
+        if let Some(at) = notes.repeated {
+            return Err(PayloadError::Repeated { at });
+        }
         if envelope.kind.is_empty() {
             return Err(PayloadError::NoKind);
         }
         let id = envelope.id.clone().ok_or(PayloadError::NoId)?;
-        Ok(Self::new(payload, id, envelope))
+        Ok(Self::new(payload, id, envelope, None))
     }
 
-    /// Makes an event of an old payload. `NaN` and a missing kind are allowed. `fallback` makes a missing id.
+    /// Makes an event of an old payload. `NaN`, a member that is named twice and a missing kind are allowed. `fallback` makes a
+    /// missing id.
     ///
     /// Imports use it, because an import must not lose anything that can be kept.
     ///
@@ -80,19 +85,19 @@ impl NewEvent {
         payload: String,
         fallback: impl FnOnce(&str) -> EventId,
     ) -> Result<Self, PayloadError> {
-        let (envelope, _) = read(&payload)?;
+        let (envelope, notes) = read(&payload)?;
         let id = envelope.id.clone().unwrap_or_else(|| fallback(&payload));
-        Ok(Self::new(payload, id, envelope))
+        Ok(Self::new(payload, id, envelope, notes.repeated))
     }
 
-    fn new(payload: String, id: EventId, envelope: Envelope) -> Self {
+    fn new(payload: String, id: EventId, envelope: Envelope, repeated: Option<usize>) -> Self {
         let digest = Digest::of(payload.as_bytes()).into();
-        Self(Arc::new(Checked { payload, id, envelope, digest }))
+        Self(Arc::new(Checked { payload, id, envelope, digest, repeated }))
     }
 
     /// Makes an event that is stored already, with the members that the store has of it. Nothing is checked.
     pub(crate) fn known(payload: String, id: EventId, envelope: Envelope) -> Self {
-        Self(Arc::new(Checked { payload, id, envelope, digest: OnceLock::new() }))
+        Self(Arc::new(Checked { payload, id, envelope, digest: OnceLock::new(), repeated: None }))
     }
 
     /// The event's id.
@@ -111,6 +116,11 @@ impl NewEvent {
     #[must_use]
     pub fn payload(&self) -> &str {
         &self.0.payload
+    }
+
+    /// Where an object in an old payload names a member that it has already, in bytes from its start.
+    pub(crate) fn repeated(&self) -> Option<usize> {
+        self.0.repeated
     }
 
     /// The SHA-256 of the payload's bytes.
@@ -136,6 +146,9 @@ mod tests {
         assert_eq!(NewEvent::parse(r#"{"kind":"PauseEvent"}"#).unwrap_err(), PayloadError::NoId);
         assert_eq!(NewEvent::parse(r#"{"id":"a"}"#).unwrap_err(), PayloadError::NoKind);
         assert_eq!(NewEvent::parse(r#"{"id":"a","kind":"K","x":NaN}"#).unwrap_err(), PayloadError::NonFinite);
+        let twice = r#"{"id":"a","kind":"K","action":{"command":"ls","command":"curl evil"}}"#;
+        assert_eq!(NewEvent::parse(twice).unwrap_err(), PayloadError::Repeated { at: 47 });
+        assert_eq!(NewEvent::parse_lenient(twice, EventId::mint).unwrap().repeated(), Some(47));
         let kept = NewEvent::parse_lenient(r#"{"x":NaN}"#, || EventId::new("line-1").unwrap()).unwrap();
         assert_eq!((kept.id().as_str(), kept.payload()), ("line-1", r#"{"x":NaN}"#));
         assert_eq!(

@@ -8,6 +8,7 @@
 
 mod draft;
 mod dump;
+mod names;
 mod raw;
 mod value;
 mod walk;

@@ -9,6 +9,8 @@
 
 use std::borrow::Cow;
 
+use super::names::Names;
+
 /// How deep arrays and objects may nest. The reference's parser stops at 200.
 pub const DEPTH_MAX: usize = 200;
 
@@ -29,6 +31,9 @@ pub struct Fault {
 pub struct Notes {
     /// Whether the text contains `NaN`, `Infinity` or `-Infinity`. Python writes and reads them, but they are not JSON.
     pub non_finite: bool,
+    /// The byte, from 0, where a name begins that its object has already. Readers differ in which of the two members counts:
+    /// the last one here and in Python, the first one in SQLite's `json_extract`. `None` if no object has a name twice.
+    pub repeated: Option<usize>,
 }
 
 /// One JSON value of a checked text: exactly its characters, without white space around them.
@@ -79,7 +84,7 @@ impl<'a> Object<'a> {
 /// # Errors
 /// [`Fault`] at the first wrong byte. The caller must then discard the members that `visit` received.
 pub fn scan<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, Raw<'a>)) -> Result<Notes, Fault> {
-    let mut reader = Reader { text, at: 0, notes: Notes::default() };
+    let mut reader = Reader { names: Some(Names::default()), ..Reader::new(text, 0) };
     reader.white_space();
     if reader.peek() != Some(b'{') {
         return Err(reader.fault("expected an object"));
@@ -95,7 +100,7 @@ impl<'a> Raw<'a> {
     /// # Errors
     /// [`Fault`] at the first wrong byte.
     pub fn parse(text: &'a str) -> Result<Self, Fault> {
-        let mut reader = Reader { text, at: 0, notes: Notes::default() };
+        let mut reader = Reader::new(text, 0);
         reader.white_space();
         let value = reader.value(0)?;
         reader.end()?;
@@ -112,7 +117,7 @@ impl<'a> Raw<'a> {
     /// # Errors
     /// [`Fault`] at the first wrong byte.
     pub fn parse_first(text: &'a str) -> Result<(Self, &'a str), Fault> {
-        let mut reader = Reader { text, at: 0, notes: Notes::default() };
+        let mut reader = Reader::new(text, 0);
         reader.white_space();
         let value = reader.value(0)?;
         Ok((value, &text[reader.at..]))
@@ -184,7 +189,7 @@ impl<'a> Raw<'a> {
 
     /// The members of an object, in order. There are none for any other value.
     pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Raw<'a>)> {
-        let mut reader = Reader { text: self.0, at: 1, notes: Notes::default() };
+        let mut reader = Reader::new(self.0, 1);
         let mut more = self.is_object();
         std::iter::from_fn(move || {
             if !more {
@@ -200,7 +205,7 @@ impl<'a> Raw<'a> {
 
     /// The elements of an array, in order. There are none for any other value.
     pub fn elements(self) -> impl Iterator<Item = Raw<'a>> {
-        let mut reader = Reader { text: self.0, at: 1, notes: Notes::default() };
+        let mut reader = Reader::new(self.0, 1);
         let mut more = self.is_array();
         std::iter::from_fn(move || {
             if !more {
@@ -280,9 +285,15 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     notes: Notes,
+    /// `None` if nobody asks for a member that is named twice.
+    names: Option<Names>,
 }
 
 impl<'a> Reader<'a> {
+    fn new(text: &'a str, at: usize) -> Self {
+        Self { text, at, notes: Notes::default(), names: None }
+    }
+
     fn fault(&self, what: &'static str) -> Fault {
         Fault { at: self.at, what }
     }
@@ -336,11 +347,13 @@ impl<'a> Reader<'a> {
         if self.take(b'}') {
             return Ok(());
         }
+        let base = self.names.as_ref().map_or(0, Names::len);
         loop {
             let (key, value) = self.member(depth)?;
             visit(key, value);
             self.white_space();
             if self.take(b'}') {
+                self.end_names(base);
                 return Ok(());
             }
             if !self.take(b',') {
@@ -357,12 +370,29 @@ impl<'a> Reader<'a> {
         let start = self.at;
         self.string()?;
         let key = decode(&self.text[start + 1..self.at - 1]);
+        if let Some(names) = &mut self.names {
+            names.add(start, &key);
+        }
         self.white_space();
         if !self.take(b':') {
             return Err(self.fault("expected ':'"));
         }
         self.white_space();
         Ok((key, self.value(depth)?))
+    }
+
+    /// Notes a name that an object has twice, whose names are those from `base` on.
+    fn end_names(&mut self, base: usize) {
+        let text = self.text;
+        let read = |at| {
+            let mut name = Reader::new(text, at);
+            match name.string() {
+                Ok(()) => decode(&text[at + 1..name.at - 1]),
+                Err(_) => Cow::Borrowed(""),
+            }
+        };
+        let again = self.names.as_mut().and_then(|names| names.end(base, read));
+        self.notes.repeated = self.notes.repeated.or(again);
     }
 
     fn array(&mut self, depth: usize) -> Result<(), Fault> {
@@ -505,7 +535,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn whole(text: &str) -> Result<Notes, Fault> {
-        let mut reader = Reader { text, at: 0, notes: Notes::default() };
+        let mut reader = Reader::new(text, 0);
         reader.white_space();
         reader.value(0)?;
         reader.end()?;

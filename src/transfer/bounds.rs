@@ -1,15 +1,15 @@
-//! Finds the texts of base states and events that the catalogue does not show, or of which projections show only the
-//! beginning, because they are too long. The base states and the events keep them.
+//! Finds what is kept in base states and events and may not be seen in SQL as it is: a text that is too long, which the
+//! catalogue does not show or of which projections show only the beginning, and a member that is named twice.
 
 use std::borrow::Cow;
 
 use crate::event::foreign::ForeignUsage;
-use crate::event::kind;
+use crate::event::{NewEvent, kind};
 use crate::ids::EVENT_ID_BYTES_MAX;
-use crate::json::{Object, Raw};
+use crate::json::{self, Object, Raw};
 use crate::state::BaseDocument;
 use crate::state::upcast::usages;
-use crate::store::{COPY_BYTES_MAX, Problem, STATUS_BYTES_MAX, TAGS_BYTES_MAX};
+use crate::store::{COPY_BYTES_MAX, Problem, STATUS_BYTES_MAX, StoredEvent, TAGS_BYTES_MAX};
 
 /// The members of events that projections copy into columns, as a payload has them. Other copied members have a bound
 /// already when an event is made.
@@ -26,7 +26,10 @@ const COPIED: [&str; 10] = [
     "\"provenance\"",
 ];
 
-/// Returns a problem for each part of a base state that is too long. `path` is its file.
+const NAMED_TWICE: &str =
+    "kept as it is; Annals and Python take the last one, and SQL (json_extract, the views) the first";
+
+/// Returns a problem for each part of a base state that is too long or ambiguous. `path` is its file.
 pub(super) fn of_base_state(path: &str, document: &BaseDocument) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut add = |problem: String, action: &str| {
@@ -59,6 +62,9 @@ pub(super) fn of_base_state(path: &str, document: &BaseDocument) -> Vec<Problem>
             add(format!("its {field} has {bytes} bytes, at most {max} are accepted"), action);
         }
     }
+    if let Some(at) = json::scan(document.as_str(), |_, _| ()).ok().and_then(|notes| notes.repeated) {
+        add(named_twice(at), NAMED_TWICE);
+    }
     let count = document.usages().map_or(0, long_texts_of_usages);
     if count > 0 {
         let problem = format!("{count} names in its stats have more than {COPY_BYTES_MAX} bytes");
@@ -67,10 +73,39 @@ pub(super) fn of_base_state(path: &str, document: &BaseDocument) -> Vec<Problem>
     problems
 }
 
+/// Says that an object has two members of the same name.
+fn named_twice(at: usize) -> String {
+    format!("a member is named that its object has already, at byte {at}")
+}
+
+/// Returns a problem for each way in which SQL shows an event otherwise than it is. `path` is its place.
+pub(super) fn of_event(path: &str, event: &NewEvent) -> impl Iterator<Item = Problem> + use<> {
+    of_payload(path, &event.envelope().kind, event.payload(), event.repeated())
+}
+
+/// Returns a problem for each way in which SQL shows a stored event otherwise than it is. `path` is its place.
+pub(super) fn of_stored(path: &str, event: &StoredEvent) -> impl Iterator<Item = Problem> + use<> {
+    let repeated = json::scan(&event.payload, |_, _| ()).ok().and_then(|notes| notes.repeated);
+    of_payload(path, &event.kind, &event.payload, repeated)
+}
+
+fn of_payload(
+    path: &str,
+    kind: &str,
+    payload: &str,
+    repeated: Option<usize>,
+) -> impl Iterator<Item = Problem> + use<> {
+    let twice = repeated.map(|at| {
+        let action = NAMED_TWICE.to_owned();
+        Problem { path: path.to_owned(), problem: named_twice(at), action }
+    });
+    twice.into_iter().chain(long_of_event(path, kind, payload))
+}
+
 /// Returns a problem if projections do not show a text of an event whole. `path` is its place.
 ///
 /// It looks where the projections do: at the members that they copy from events of this kind.
-pub(super) fn of_event(path: &str, kind: &str, payload: &str) -> Option<Problem> {
+fn long_of_event(path: &str, kind: &str, payload: &str) -> Option<Problem> {
     // A text is not longer than the payload that it is in. Most payloads are shorter or have none of the members.
     if payload.len() <= COPY_BYTES_MAX || !COPIED.iter().any(|member| payload.contains(member)) {
         return None;

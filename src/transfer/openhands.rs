@@ -267,7 +267,7 @@ impl Read {
             self.keep_aside(intake, path, second_event(event.id()));
             return Ok(None);
         }
-        intake.problems.extend(bounds::of_event(&path, &event.envelope().kind, event.payload()));
+        intake.problems.extend(bounds::of_event(&path, &event));
         let Some(stored) = intake.stored.peek()? else {
             intake.take([(Arrival { event, file }, path)])?;
             self.keep_rejected(intake);

@@ -546,6 +546,7 @@ fn the_report_counts_records_without_counterpart_and_lists_problems() {
             "the line is no JSON object",
             "it has no message",
             "the line is not JSON: nested too deep at byte 225",
+            "a member is named that its object has already, at byte 266",
             "the last line is not whole: its writer may not be done",
         ]
     );

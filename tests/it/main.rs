@@ -174,6 +174,7 @@ mod terminal_hostile;
 mod tool_golden;
 mod training;
 mod transfer;
+mod twice;
 mod upgrade;
 mod verify;
 mod verify_command;

@@ -46,13 +46,13 @@ pub(super) fn next(events: &mut Pages<'_>) -> Result<Option<KeptRecord>> {
     let place = place_of(&object);
     let row = object.get("provenance").and_then(|provenance| provenance.get("row")).and_then(Raw::as_i64);
     let is_unread = ForeignFormat::of_kind(&first.kind).is_some();
-    let problems = problem(&first).into_iter().collect();
+    let problems = problems_of(&first).collect();
     let (id, sequence) = (first.id, first.sequence);
     let mut kept = KeptRecord { id, sequence, events: 1, is_unread, problems, place, row };
     while let Some(further) = events.peek()?
         && is_further(further)
     {
-        kept.problems.extend(problem(further));
+        kept.problems.extend(problems_of(further));
         // Every event of a record says where the record is. Only the first has the record itself.
         kept.place = kept.place.or_else(|| place_of(&Object::of(&further.payload)));
         events.next()?;
@@ -70,8 +70,8 @@ fn place_of(event: &Object<'_>) -> Option<Place> {
     })
 }
 
-fn problem(event: &StoredEvent) -> Option<Problem> {
-    bounds::of_event(event.id.as_str(), &event.kind, &event.payload)
+fn problems_of(event: &StoredEvent) -> impl Iterator<Item = Problem> + use<> {
+    bounds::of_stored(event.id.as_str(), event)
 }
 
 /// Returns whether an event belongs to the same record as the event before it. A redaction leaves the number of its part.

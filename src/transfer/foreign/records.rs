@@ -22,8 +22,7 @@ pub(super) fn count(intake: &mut Intake<'_>, arriving: &Arriving<'_>, translatio
 /// Passes on the events of a new record.
 pub(super) fn take(intake: &mut Intake<'_>, encoded: Encoded) -> Result<()> {
     for event in &encoded.events {
-        let kind = &event.envelope().kind;
-        intake.problems.extend(bounds::of_event(event.id().as_str(), kind, event.payload()));
+        intake.problems.extend(bounds::of_event(event.id().as_str(), event));
     }
     intake.take(encoded.events.into_iter().map(|event| {
         let place = event.id().to_string();

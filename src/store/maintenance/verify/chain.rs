@@ -32,6 +32,8 @@ const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind,
 /// Reads only the index.
 const NEXT: &str = "SELECT min(sequence) FROM event WHERE conversation = ?1 AND sequence > ?2";
 
+const TWICE: &str = "Annals and Python take the last one, and SQL (json_extract, the views) the first";
+
 /// The most events that one read transaction covers.
 const PAGE: i64 = 1000;
 
@@ -204,6 +206,13 @@ impl<'a> Walk<'a> {
         }
     }
 
+    fn add_note(&mut self, sequence: i64, what: String) {
+        if self.notes.len() < FINDINGS_MAX {
+            let sequence = Some(Sequence(sequence.cast_unsigned()));
+            self.notes.push(Finding { conversation: Some(self.id.clone()), sequence, what });
+        }
+    }
+
     /// Checks up to [`PAGE`] events. Returns how many were read, and whether they are the last.
     fn page(&mut self, db: &Connection) -> Result<(i64, bool)> {
         let mut read = 0;
@@ -292,7 +301,14 @@ impl<'a> Walk<'a> {
         };
         let payload = unpacked.as_ref().map_or(payload, String::as_bytes);
         let text = simdutf8::basic::from_utf8(payload).ok();
-        let envelope = text.and_then(|text| Envelope::read(text).ok()).map(|(envelope, _)| envelope);
+        let read = text.and_then(|text| Envelope::read(text).ok());
+        if let Some(at) = read.as_ref().and_then(|(_, notes)| notes.repeated) {
+            self.add_note(
+                sequence,
+                format!("it names a member that its object has already, at byte {at}: {TWICE}"),
+            );
+        }
+        let envelope = read.map(|(envelope, _)| envelope);
         let digest = redacted.unwrap_or_else(|| Digest::of(payload));
         let link = Link {
             sequence: sequence.saturating_add(self.shift).max(0).cast_unsigned(),

@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{FINDINGS_MAX, Finding, Walk};
-use crate::ids::{ROOT, Sequence};
+use super::{FINDINGS_MAX, Walk};
+use crate::ids::ROOT;
 
 const PLACE: &str = "SELECT position, sequence FROM event WHERE conversation = ?1 AND id = ?2";
 
@@ -30,8 +30,7 @@ impl Walk<'_> {
             && self.notes.len() < FINDINGS_MAX
             && let Some(what) = self.astray(db, parent, row.get(13)?)?
         {
-            let sequence = Some(Sequence(self.last.cast_unsigned()));
-            self.notes.push(Finding { conversation: Some(self.id.clone()), sequence, what });
+            self.add_note(self.last, what);
         }
         if self.recent.len() == RECENT {
             self.recent.pop_front();

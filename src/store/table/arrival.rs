@@ -50,6 +50,13 @@ pub(in crate::store) fn is_under_way(db: &Connection, key: i64) -> Result<bool> 
         .doing("looking for an unfinished import")
 }
 
+/// Returns the source of a conversation's unfinished import.
+pub(in crate::store) fn source(db: &Connection, key: i64) -> Result<Option<String>> {
+    db.prepare_cached(SOURCE)
+        .and_then(|mut statement| statement.query_row([key], |row| row.get(0)).optional())
+        .doing("looking for an unfinished import")
+}
+
 /// Records that the import of a conversation has ended.
 pub(in crate::store) fn end(db: &Connection, key: i64) -> Result<()> {
     change::replaced(db, key, &[Subject::Arrival], || forget(db, key))
@@ -65,12 +72,7 @@ impl Store {
     /// Returns the path from which an import of this conversation, or its copy from another file, began and did not end.
     /// `None` if nothing is unfinished.
     pub(crate) fn unfinished_source(&self, conversation: &ConversationId) -> Result<Option<String>> {
-        self.read(|db| {
-            let Some(key) = catalogue::find(db, conversation)? else { return Ok(None) };
-            db.prepare_cached(SOURCE)
-                .and_then(|mut statement| statement.query_row([key], |row| row.get(0)).optional())
-                .doing("looking for an unfinished import")
-        })
+        self.read(|db| catalogue::find(db, conversation)?.map_or(Ok(None), |key| source(db, key)))
     }
 }
 

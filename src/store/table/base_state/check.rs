@@ -9,7 +9,7 @@ use crate::json::{Object, Raw};
 use crate::state::base::{BaseDocument, FieldChange};
 use crate::store::engine::WhileDoing as _;
 use crate::store::table::catalogue::Entry;
-use crate::store::table::copied;
+use crate::store::table::{arrival, copied};
 
 const HISTORY: &str = "SELECT count(DISTINCT version), coalesce(max(version), 0), \
      min(CASE WHEN sequence NOT BETWEEN -1 AND ?2 - 1 THEN version END) \
@@ -100,7 +100,7 @@ pub(in crate::store) fn explicit_status(db: &Connection, key: i64) -> Result<Opt
 /// Returns whether HEAD is where its last move put it.
 ///
 /// The last move is an event that moves HEAD (`moved`, without imported events), a move without an event, or the base
-/// state of an import. `imported` is the number of imported events.
+/// state of an import. `imported` is the number of imported events. An import under way moves HEAD at its end.
 pub(in crate::store) fn head_is_explicit(
     db: &Connection,
     entry: &Entry,
@@ -119,7 +119,7 @@ pub(in crate::store) fn head_is_explicit(
         let later = direct_move.as_ref().is_some_and(|(behind, _)| *behind >= Some(Sequence(*sequence)));
         // An unfinished import leaves HEAD unset, which means the same.
         let unset = direct_move.is_none() && imported.is_none() && head == (None, false);
-        return Ok(!later && (unset || head == (Some(id), false)));
+        return Ok(!later && (unset || head == (Some(id), false)) || arrival::is_under_way(db, entry.key)?);
     }
     if imported.is_none() {
         return Ok(direct_move.is_none() && head == (None, false));

@@ -6,7 +6,7 @@ use super::super::changes;
 use super::{Finding, Walk, row_of};
 use crate::error::Result;
 use crate::store::derived::projection;
-use crate::store::table::{base_state, repair};
+use crate::store::table::{arrival, base_state, repair};
 
 impl Walk<'_> {
     /// Compares the events with the data stored beside them, after the last event. Each part is compared, whatever
@@ -16,6 +16,13 @@ impl Walk<'_> {
         self.bear("the data stored beside its events", closed)?;
         if self.is_gone {
             return Ok(());
+        }
+        let source = arrival::source(db, self.key);
+        if let Some(source) = self.bear("the record of its unfinished import", source)?.flatten() {
+            let what = format!(
+                "its import from {source:?} is not finished: it may still be running, and the same import again completes it"
+            );
+            self.notes.push(Finding { conversation: Some(self.id.clone()), sequence: None, what });
         }
         let repairs = repair::of_kind(db, self.id, projection::catalogue::NAME);
         let repairs = self.bear("the list of its repairs", repairs)?;

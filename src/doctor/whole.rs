@@ -46,15 +46,15 @@ impl Doctor<'_> {
         let unfinished = self.store.maintenance().unfinished();
         for unfinished in seen.bear(None, "the list of unfinished imports", unfinished)?.unwrap_or_default() {
             let is_busy = self.may_run(unfinished.began_at);
-            let is_there = Path::new(&unfinished.source).exists();
+            let is_there = !unfinished.is_fork && Path::new(&unfinished.source).exists();
             let what = format!(
-                "its import from {:?} began at {}{}",
-                unfinished.source,
-                unfinished.began_at,
-                match (is_busy, is_there) {
-                    (true, _) => "; it may still be running",
-                    (false, true) => "",
-                    (false, false) => "; the source no longer exists",
+                "{}{}",
+                unfinished.describe(),
+                match (is_busy, unfinished.is_fork, is_there) {
+                    (true, _, _) => "; it may still be running",
+                    (false, true, _) => unfinished.way_out(),
+                    (false, false, true) => "",
+                    (false, false, false) => "; the source no longer exists",
                 }
             );
             let remedy = Remedy::ImportAgain { from: unfinished.source };

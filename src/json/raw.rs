@@ -590,8 +590,8 @@ mod tests {
 
     #[test]
     fn pythons_nan_and_infinity_are_accepted_and_noted() {
-        assert_eq!(whole("[NaN,-Infinity,Infinity]"), Ok(Notes { non_finite: true }));
-        assert_eq!(whole("[1]"), Ok(Notes { non_finite: false }));
+        assert_eq!(whole("[NaN,-Infinity,Infinity]"), Ok(Notes { non_finite: true, repeated: None }));
+        assert_eq!(whole("[1]"), Ok(Notes { non_finite: false, repeated: None }));
     }
 
     fn json() -> impl Strategy<Value = serde_json::Value> {

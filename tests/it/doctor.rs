@@ -452,7 +452,7 @@ fn is_known_as_unfinished(store: &Store, talk: &ConversationId, scratch: &Scratc
         assert_eq!(seen.findings, []);
         let notes: Vec<&str> = seen.notes.iter().map(|note| &*note.what).collect();
         assert!(
-            notes.iter().any(|note| note.contains("is not finished: it may still be running")),
+            notes.iter().any(|note| note.contains("and is not finished, unless it is still running")),
             "{notes:?}"
         );
         assert_eq!(troubles(&examine(store)), [("unfinished-import", None)]);

@@ -14,7 +14,7 @@ use crate::error::Expected;
 use crate::event::{NewEvent, Text};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::state::{ExecutionStatus, Stats};
-use crate::store::{Append, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BaseStateChange, Leaf, Store};
+use crate::store::{Append, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Leaf, Store};
 
 /// The options of a fork.
 #[derive(Debug, Clone, Default)]
@@ -154,16 +154,13 @@ struct Copy {
 impl Copy {
     /// Copies in as many transactions as needed. The base state comes last, so that an incomplete copy has none.
     fn write(self, store: &Store, fields: Vec<crate::state::base::FieldChange>) -> crate::Result<()> {
-        if store.contains(&self.to)? {
-            return Err(crate::Error::ConversationExists { conversation: self.to });
-        }
+        store.begin_fork(&self.to, &self.from, self.at.as_ref())?;
         let mut batch: Vec<NewEvent> = Vec::new();
         let (mut bytes, mut written) = (0, 0);
         let mut flush = |batch: &mut Vec<NewEvent>| -> crate::Result<()> {
             let events = std::mem::take(batch);
             let count = events.len() as u64;
-            let append = Append { expected: Expected::Exact(written), events, base_state: None, leaf: None };
-            store.append_all(&self.to, append)?;
+            store.append_all(&self.to, Append::new(Expected::Exact(written), events))?;
             written += count;
             Ok(())
         };
@@ -182,10 +179,6 @@ impl Copy {
         if !batch.is_empty() {
             flush(&mut batch)?;
         }
-        let base_state = Some(BaseStateChange { expected: None, fields });
-        let append =
-            Append { expected: Expected::Exact(written), events: Vec::new(), base_state, leaf: self.leaf };
-        store.append_all(&self.to, append)?;
-        store.set_fork(&self.to, &self.from, self.at.as_ref())
+        store.end_fork(&self.to, written, self.leaf.as_ref(), fields)
     }
 }

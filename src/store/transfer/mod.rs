@@ -5,5 +5,7 @@
 
 pub(super) mod carry;
 pub(super) mod foreign;
+#[cfg(feature = "agent")]
+mod fork;
 pub(super) mod import;
 mod stay_out;

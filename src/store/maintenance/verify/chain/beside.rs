@@ -17,11 +17,10 @@ impl Walk<'_> {
         if self.is_gone {
             return Ok(());
         }
-        let source = arrival::source(db, self.key);
-        if let Some(source) = self.bear("the record of its unfinished import", source)?.flatten() {
-            let what = format!(
-                "its import from {source:?} is not finished: it may still be running, and the same import again completes it"
-            );
+        let unfinished = arrival::of(db, self.key);
+        if let Some(unfinished) = self.bear("the record of its unfinished import", unfinished)?.flatten() {
+            let (what, way_out) = (unfinished.describe(), unfinished.way_out());
+            let what = format!("{what} and is not finished, unless it is still running{way_out}");
             self.notes.push(Finding { conversation: Some(self.id.clone()), sequence: None, what });
         }
         let repairs = repair::of_kind(db, self.id, projection::catalogue::NAME);

@@ -6,6 +6,7 @@
 mod relative;
 
 use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Datelike as _, Local, NaiveDateTime, SecondsFormat, Utc};
 
@@ -237,7 +238,23 @@ impl Timestamp {
     /// Returns the current time of the clock. Clocks can jump, so Annals never uses a time to order events.
     #[must_use]
     pub fn now() -> Self {
-        Self(Utc::now().timestamp_micros())
+        Self::of(SystemTime::now())
+    }
+
+    /// A clock may be before 1970. Chrono's own reading of it panics then.
+    fn of(clock: SystemTime) -> Self {
+        let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+        Self(match clock.duration_since(UNIX_EPOCH) {
+            Ok(after) => micros(after),
+            Err(before) => micros(before.duration()).saturating_neg(),
+        })
+    }
+
+    /// Returns the time in UTC. A time outside the calendar is its nearest end.
+    #[cfg(any(feature = "server", feature = "postgres"))]
+    pub(crate) fn to_utc(self) -> DateTime<Utc> {
+        let end = if self.0 < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
+        DateTime::from_timestamp_micros(self.0).unwrap_or(end)
     }
 
     /// Returns the local time of this machine as the reference writes it into events: without the zone, and without the
@@ -337,6 +354,14 @@ impl fmt::Display for Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_before_1970_is_a_time_like_others() {
+        let second = Duration::from_secs(1);
+        assert_eq!(Timestamp::of(UNIX_EPOCH - second), Timestamp(-1_000_000));
+        assert_eq!(Timestamp::of(UNIX_EPOCH - second).to_rfc3339(), "1969-12-31T23:59:59.000000Z");
+        assert_eq!(Timestamp::of(UNIX_EPOCH + second), Timestamp(1_000_000));
+    }
 
     #[test]
     fn one_uuid_has_one_conversation_id_however_it_is_written() {

@@ -188,6 +188,12 @@ fn is_paged(_given: &clap::ArgMatches) -> bool {
     false
 }
 
+/// A reading command does not write to a disk with fewer free bytes.
+const ROOM_TO_WRITE: u64 = 1 << 20;
+
+/// How an error ends if nothing of a file can be read.
+const OPENING: [&str; 2] = ["(while opening the database)", "(while turning on the write-ahead log)"];
+
 /// The path of the database, with methods that open it as a command needs it.
 struct Place<'a> {
     path: &'a Path,
@@ -221,13 +227,22 @@ impl<'a> Place<'a> {
         self.open(&Options { follow_projections: false, create: false, ..Options::default() })
     }
 
-    /// Opens the file for reading. If it may be written, projections can catch up.
+    /// Opens the file for reading. If it may be written and the disk has room, projections can catch up.
     fn read(&self) -> Result<Store> {
-        match self.write() {
-            Err(Error::ReadOnly { .. }) => self.read_only(),
-            Err(Error::CannotOpen { .. }) if self.path.exists() => self.read_only(),
-            opened => opened,
+        let is_full = match self.write() {
+            Err(Error::ReadOnly { .. }) => false,
+            Err(Error::CannotOpen { .. }) if self.path.exists() => false,
+            Err(Error::DiskFull { .. }) => true,
+            Ok(store) if store.maintenance().free_bytes().is_some_and(|free| free < ROOM_TO_WRITE) => true,
+            opened => return opened,
+        };
+        if is_full {
+            print::tell(format_args!(
+                "annals: {}: the disk is full, so the file is only read: derived tables and the search index stay as they are",
+                self.path.display()
+            ));
         }
+        self.read_only()
     }
 
     fn read_only(&self) -> Result<Store> {
@@ -337,6 +352,11 @@ fn hint(error: &Error) -> Option<String> {
             "put the file back at its path, with its -wal and -shm beside it, and start again".into()
         }
         Error::DiskFull { .. } => "make room and try again; nothing that was acknowledged is lost".into(),
+        Error::Corrupt { what } if OPENING.iter().any(|doing| what.ends_with(doing)) => {
+            "keep a copy of the file, with its -wal, as it is; a backup may have its content (`annals restore`), and the \
+             `.recover` of the sqlite3 shell writes what it finds in single pages into a new file"
+                .into()
+        }
         Error::Corrupt { .. } => {
             "`annals verify` says where; `annals export --all` saves what can be read, a backup may have the rest"
                 .into()

@@ -176,6 +176,12 @@ fn print_restored(restored: &Restored, to: Option<&Path>, output: &Output) -> Re
             "conversations": seen.conversations,
             "events": seen.events,
             "cut": restored.cut,
+            "cut_early": restored.cut_early.map(|early| json!({
+                "events": early.events,
+                "last": early.last.0,
+                "behind": early.behind.0,
+                "recorded_at": early.recorded_at.to_rfc3339(),
+            })),
             "spared": restored.spared,
             "left_out": restored.left_out,
             "bytes": restored.bytes,
@@ -199,6 +205,16 @@ fn print_restored(restored: &Restored, to: Option<&Path>, output: &Output) -> Re
     ))?;
     if restored.cut > 0 {
         output.line(format!("{} after that point were left out", plural(restored.cut, "event")))?;
+    }
+    if let Some(early) = restored.cut_early {
+        output.line(format!(
+            "{} of them were recorded by then, but stand behind position {}, which the clock says was recorded at {} UTC; \
+             --at {} has them",
+            count(early.events),
+            early.behind,
+            time(early.recorded_at),
+            early.last
+        ))?;
     }
     for id in &restored.spared {
         output.line(format!("{id} was deleted before the next backup was taken; it is in the file"))?;

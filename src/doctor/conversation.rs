@@ -126,13 +126,15 @@ impl Doctor<'_> {
             chart.keep_from_repair();
         }
         let imported = self.examine_import(&mut chart);
-        let lacking = self.store.lacking(id).map(|gone| {
+        let lacking = self.store.compare_changes(id).map(|(gone, changed)| {
             if !gone.is_empty() {
                 // Nothing is computed from what is left of it.
                 chart.findings.iter_mut().for_each(|finding| finding.remedy = None);
             }
-            for what in gone.into_iter().filter(|_| self.looks_for(Trouble::Lost)) {
-                chart.add(Trouble::Lost, what, None);
+            for (trouble, found) in [(Trouble::Lost, gone), (Trouble::Changed, changed)] {
+                for what in found.into_iter().filter(|_| self.looks_for(trouble)) {
+                    chart.add(trouble, what, None);
+                }
             }
         });
         chart.cut();

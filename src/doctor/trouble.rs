@@ -15,6 +15,8 @@ pub enum Trouble {
     Gap,
     /// The log names something that is not in the file.
     Lost,
+    /// What stands beside the events, or the chain of its changes, is not what was written.
+    Changed,
     /// The catalogue does not match the log.
     Catalogue,
     /// An import, or a copy from another file, was started and not completed.
@@ -55,6 +57,7 @@ impl Trouble {
         Self::StrangeTrigger,
         Self::Gap,
         Self::Lost,
+        Self::Changed,
         Self::Catalogue,
         Self::UnfinishedImport,
         Self::UnknownHead,
@@ -81,6 +84,7 @@ impl Trouble {
             Self::StrangeTrigger => "strange-trigger",
             Self::Gap => "gap",
             Self::Lost => "lost",
+            Self::Changed => "changed",
             Self::Catalogue => "catalogue",
             Self::UnfinishedImport => "unfinished-import",
             Self::UnknownHead => "unknown-head",
@@ -112,6 +116,9 @@ impl Trouble {
             Self::StrangeTrigger => "it runs with every change of its table and may change what is written",
             Self::Gap => "another program removed events from the file",
             Self::Lost => "another program removed it from the file: exports, copies and backups lack it",
+            Self::Changed => {
+                "another program changed it: the title, the base state, an attachment, a link or a record of one of these"
+            }
             Self::Catalogue => {
                 "another program changed the conversation's row, or added or removed events at the end: no event can be appended until both agree"
             }
@@ -167,6 +174,9 @@ impl Trouble {
             Self::Lost => {
                 "bring the conversation back from a backup: `annals restore`, or `annals copy` after `annals delete` here"
             }
+            Self::Changed => {
+                "compare it with a backup, and with a head that was kept elsewhere (`annals verify --against`); set what is wrong anew, or bring the conversation back from a backup"
+            }
             Self::Guards => {
                 "check with `annals verify --against` a head that was kept elsewhere that the log is unchanged; then create the guards again (--repair, which leaves a receipt)"
             }
@@ -220,6 +230,7 @@ impl Trouble {
             | Self::StrangeTrigger
             | Self::Gap
             | Self::Lost
+            | Self::Changed
             | Self::Catalogue
             | Self::UnfinishedImport
             | Self::UnknownHead

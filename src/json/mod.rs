@@ -6,6 +6,7 @@
 //! Why not a crate for JSON: a stored payload keeps its bytes, its repeated members and Python's `NaN`, and what is
 //! written has Python's spaces and escapes. `serde_json` and `jiter` read into values, and lose all of that.
 
+mod decode;
 mod draft;
 mod dump;
 mod names;

@@ -37,10 +37,14 @@ impl Point {
             return Ok(store.sequence_at(conversation, time)?.map_or(Self::Start, Self::Behind));
         }
         let found = store.resolve_event(conversation, text);
-        // Ids come first: `7d` may be the beginning of one.
-        if matches!(found, Err(Error::UnknownEvent { .. }))
-            && let Some(time) = Timestamp::parse_relative(text, Timestamp::now())
-        {
+        // Ids come first: `7d` may be the beginning of one. A word such as `now` means a time, unless it is a whole id.
+        let is_word = text.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let means_time = match &found {
+            Ok(id) => is_word && id.as_str() != text,
+            Err(Error::UnknownEvent { .. }) => true,
+            Err(_) => is_word,
+        };
+        if means_time && let Some(time) = Timestamp::parse_relative(text, Timestamp::now()) {
             return Ok(store.sequence_at(conversation, time)?.map_or(Self::Start, Self::Behind));
         }
         Ok(Self::Behind(store.event(conversation, &found?)?.sequence))

@@ -120,10 +120,11 @@ impl Store {
                     | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX
             }
         };
-        let reader_options = options.clone();
-        let manager = SqliteConnectionManager::file(&uri)
-            .with_flags(flags)
-            .with_init(move |db| database::set_up_reader(db, &reader_options));
+        let (reader_options, reader_uri) = (options.clone(), uri.clone());
+        let manager = SqliteConnectionManager::file(&uri).with_flags(flags).with_init(move |db| {
+            database::begin_to_read(db, &reader_uri)?;
+            database::set_up_reader(db, &reader_options)
+        });
         let patience = options.busy_timeout.max(POOL_PATIENCE_MIN);
         let readers = Readers::new(manager, options.pool_size.max(1), patience);
         let begin = |writer: &Arc<Writer>| Following::begin(Arc::clone(writer), &readers);

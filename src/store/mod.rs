@@ -64,7 +64,8 @@ pub(crate) use file::database::{HEADER_BYTES, SQLITE_MAGIC, is_annals};
 pub(crate) use file::database::{engine_shares_its_cache, engine_version};
 pub use file::write_log::{LogReader, WriteLog};
 pub use maintenance::backup::{
-    BackupFile, BackupFolder, BackupReport, BackupResult, Changes, RestoreOptions, RestorePoint, Restored,
+    BackupFile, BackupFolder, BackupReport, BackupResult, Changes, CutEarly, RestoreOptions, RestorePoint,
+    Restored,
 };
 pub(crate) use maintenance::backup::{clear_left, discard};
 pub use maintenance::delete::Erasure;

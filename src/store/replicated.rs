@@ -13,7 +13,7 @@ use super::{Durability, Options, Seen, Store};
 use crate::error::{Error, Result, SharedError};
 #[cfg(feature = "agent")]
 use crate::ids::ConversationId;
-use crate::ids::Position;
+use crate::ids::{Position, Timestamp};
 
 /// How often a comparison is begun anew, because the file went on meanwhile.
 const COMPARE_TRIES: usize = 20;
@@ -288,7 +288,7 @@ fn compare(
 
 /// Returns a path beside `path` that does not exist, for a copy of a file that differs.
 fn copy_beside(path: &Path) -> PathBuf {
-    let time = chrono::Utc::now().format("%Y%m%dT%H%M%S");
+    let time = Timestamp::now().to_utc().format("%Y%m%dT%H%M%S");
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let numbered = |number: u32| match number {
         0 => path.with_file_name(format!("{name}.differs-{time}")),

@@ -23,6 +23,7 @@ mod cli_retention;
 mod cli_run;
 mod cli_serve;
 mod cli_terminal;
+mod clocks;
 mod columns;
 mod concurrent;
 #[cfg(feature = "agent")]
@@ -122,6 +123,7 @@ mod prune;
 
 mod query;
 mod query_limits;
+mod reading;
 mod recognition;
 mod recording;
 mod redact;

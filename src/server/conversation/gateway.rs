@@ -14,12 +14,11 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
-use chrono::Utc;
 use serde_json::{Map, Value, json};
 
 use super::command;
 use super::create;
-use crate::ids::ConversationId;
+use crate::ids::{ConversationId, Timestamp};
 use crate::server::App;
 use crate::server::http::auth;
 use crate::server::http::caller::Caller;
@@ -83,7 +82,7 @@ async fn complete(
     let answer = command::last_word(&app, &id).await?;
     let usage = usage(&stored);
     let (completion, created) =
-        (format!("chatcmpl-{}", uuid::Uuid::new_v4().simple()), Utc::now().timestamp());
+        (format!("chatcmpl-{}", uuid::Uuid::new_v4().simple()), Timestamp::now().to_utc().timestamp());
     let mut response = if chat.get("stream") == Some(&Value::Bool(true)) {
         let base =
             json!({"id": completion, "object": "chat.completion.chunk", "created": created, "model": model});

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use crate::ids::Timestamp;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch};
 use axum::{Json, Router};
-use chrono::Utc;
 use serde_json::{Map, Value, json};
 
 use super::Document;
@@ -96,7 +96,7 @@ async fn add(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, Failu
                 "Provider connection limit reached ({CONNECTIONS_MAX}). Delete one before adding another."
             )));
         }
-        let now = Utc::now().timestamp();
+        let now = Timestamp::now().to_utc().timestamp();
         let key = body["api_key"].as_str().unwrap_or_default();
         let connection = json!({
             "id": uuid::Uuid::new_v4().simple().to_string(), "display_name": body["display_name"],
@@ -141,7 +141,7 @@ async fn change(
         if let Some(key) = body.get("api_key").and_then(Value::as_str) {
             connection["api_key"] = sealed(key, cipher.as_ref());
         }
-        connection["updated_at"] = json!(Utc::now().timestamp());
+        connection["updated_at"] = json!(Timestamp::now().to_utc().timestamp());
         Ok(shown(connection))
     });
     Ok(Json(changed.await?))

@@ -49,7 +49,7 @@ fn command(members: &Map<String, Value>) -> Result<BashCommand, Failure> {
     };
     Ok(BashCommand {
         id: Uuid::new_v4(),
-        timestamp: Utc::now(),
+        timestamp: Timestamp::now().to_utc(),
         command: request::required(members, "command")?.to_owned(),
         cwd: request::text(members, "cwd")?.map(str::to_owned),
         timeout,

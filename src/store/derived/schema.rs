@@ -20,10 +20,12 @@ use crate::store::own::PREFIX;
 
 mod mend;
 mod older;
+mod restate;
 
 pub(in crate::store) use mend::mend;
 pub(in crate::store) use mend::mend_guards;
 pub(super) use older::make_whole;
+pub(in crate::store) use restate::{is_unread, pass_over, with_statements};
 
 const OBJECTS: &str = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema ORDER BY rowid";
 const COOKIE: &str = "PRAGMA main.schema_version";

@@ -35,9 +35,12 @@ pub(in crate::store) fn translate(error: rusqlite::Error, doing: &'static str) -
         Some(code) if code & 0xff == ffi::SQLITE_FULL => Error::DiskFull { doing, source: error.into() },
         // The engine reports I/O errors, not a full disk, if a size limit cuts a write short or if there is no room
         // for shared memory.
-        Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_TRUNCATE | ffi::SQLITE_IOERR_SHMSIZE) => {
-            Error::DiskFull { doing, source: error.into() }
-        }
+        Some(
+            ffi::SQLITE_IOERR_WRITE
+            | ffi::SQLITE_IOERR_TRUNCATE
+            | ffi::SQLITE_IOERR_SHMOPEN
+            | ffi::SQLITE_IOERR_SHMSIZE,
+        ) => Error::DiskFull { doing, source: error.into() },
         Some(code) if code & 0xff == ffi::SQLITE_CORRUPT || code & 0xff == ffi::SQLITE_NOTADB => {
             Error::Corrupt { what: format!("{error} (while {doing})") }
         }

@@ -12,10 +12,14 @@ use std::time::{Duration, Instant};
 
 use r2d2::{ManageConnection, Pool, PooledConnection};
 use r2d2_sqlite::SqliteConnectionManager;
+use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
 use rusqlite::{Connection, InterruptHandle, ffi};
 
 /// What the engine's error says if a connection is asked for after the store was closed.
 pub(in crate::store) const CLOSED: &str = "the store is closed";
+
+/// How long a caller waits for a connection before it looks whether the file can be read at all.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The connections that read.
 pub(in crate::store) struct Readers {
@@ -48,7 +52,17 @@ impl Readers {
     /// long, or if the store is closed.
     pub(in crate::store) fn get(&self) -> Option<PooledConnection<Opener>> {
         let pool = self.pool().clone()?;
-        pool.get().ok().filter(|_| !self.open.is_closed())
+        let (before, end) = (self.open.state().refused, Instant::now() + pool.connection_timeout());
+        loop {
+            // The pool itself would go on trying to open a file that cannot be read.
+            let left = end.saturating_duration_since(Instant::now());
+            if let Ok(reader) = pool.get_timeout(left.min(LOOK_AGAIN)) {
+                return Some(reader).filter(|_| !self.open.is_closed());
+            }
+            if left <= LOOK_AGAIN || self.open.state().refused > before {
+                return None;
+            }
+        }
     }
 
     /// The count of all connections that read, for those that are opened beside the pool.
@@ -108,6 +122,8 @@ struct State {
     interrupts: HashMap<u64, InterruptHandle>,
     /// The number of the newest connection.
     newest: u64,
+    /// How many could not be opened because the file is damaged.
+    refused: u64,
     /// The connections that stay open while they are unused.
     kept: Vec<Weak<Mutex<Option<Reader>>>>,
 }
@@ -136,7 +152,11 @@ impl Open {
         let number = state.newest;
         drop(state);
         let counted = Counted { open: Arc::clone(self), number };
-        let db = connect()?;
+        let db = connect().inspect_err(|error| {
+            if matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)) {
+                self.state().refused += 1;
+            }
+        })?;
         self.state().interrupts.insert(number, db.get_interrupt_handle());
         Ok(Reader { db, _counted: counted })
     }

@@ -138,9 +138,10 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Opened> {
 /// opening, so it is done before the first write.
 pub(in crate::store) fn make_ready(db: &Connection, place: &Place, options: &Options) -> Result<()> {
     transaction::be_patient(options.busy_timeout);
-    let journal: String = db
-        .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
-        .doing("turning on the write-ahead log")?;
+    let journal: String = schema::with_statements(db, || {
+        let journal = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
+        journal.doing("turning on the write-ahead log")
+    })?;
     if matches!(place, Place::File(_)) && journal != "wal" {
         return Err(Error::CannotOpen {
             path: place.path(),
@@ -198,12 +199,34 @@ pub(in crate::store) fn roll_back(place: &Place) -> Result<()> {
 pub(in crate::store) const READER_FLAGS: OpenFlags =
     OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_URI).union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
-/// The parameters for a file that no process changes while it is open.
+/// The parameters for a file that no process changes while it is open, and that has no write-ahead log.
 const UNCHANGING: &str = "?mode=ro&immutable=1";
+
+/// The parameters for a file that no process changes while it is open, and that has a write-ahead log. It needs no shared
+/// memory: the index of the log is in the memory of each connection.
+const UNSHARED: &str = "?mode=ro&vfs=unix-none";
+
+/// The size of the shared memory of a file that a process has open, at least.
+const SHARED_BYTES_MIN: u64 = 32 << 10;
 
 /// Returns whether this URI opens a file as one that no process changes.
 pub(in crate::store) fn is_unchanging(uri: &str) -> bool {
-    uri.ends_with(UNCHANGING)
+    uri.ends_with(UNCHANGING) || uri.ends_with(UNSHARED)
+}
+
+/// Prepares a connection that only reads, before it reads anything.
+pub(in crate::store) fn begin_to_read(db: &Connection, uri: &str) -> rusqlite::Result<()> {
+    if uri.ends_with(UNSHARED) {
+        db.execute_batch("PRAGMA locking_mode = EXCLUSIVE")?;
+    }
+    if uri.contains("mode=memory") {
+        return Ok(()); // what a writer in memory does keeps others from reading the schema
+    }
+    match db.query_row("SELECT count(*) FROM (SELECT 1 FROM sqlite_schema LIMIT 1)", [], |_| Ok(())) {
+        Err(error) if schema::is_unread(&error) => schema::pass_over(db),
+        // Any other error occurs again, and is reported, when the connection is used.
+        _ => Ok(()),
+    }
 }
 
 /// Checks that the file can be read and has the current schema. Returns the URI to open it with.
@@ -212,14 +235,25 @@ pub(in crate::store) fn reader_uri(place: &Place) -> Result<String> {
     if let Place::File(path) = place {
         place::prepare(path, false)?;
     }
+    let look = |uri: &str| {
+        let db = connect(place, uri, READER_FLAGS)?;
+        begin_to_read(&db, uri).map_err(|error| refusal(error, place))?;
+        recognise(&db, place, Schema::IsRead)
+    };
     let mut uri = place.uri("?mode=ro");
-    let mut found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place, Schema::IsRead));
-    if matches!(found, Err(Error::CannotOpen { .. } | Error::ReadOnly { .. }))
-        && log_bytes(place).unwrap_or(0) == 0
-    {
-        // No process can write here and there is no write-ahead log, so the file alone is complete.
-        uri = place.uri(UNCHANGING);
-        found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place, Schema::IsRead));
+    let mut found = look(&uri);
+    if matches!(found, Err(Error::CannotOpen { .. } | Error::ReadOnly { .. } | Error::DiskFull { .. })) {
+        let is_open_elsewhere = bytes_beside(place, "-shm").is_some_and(|bytes| bytes >= SHARED_BYTES_MIN);
+        uri = match bytes_beside(place, "-wal").unwrap_or(0) {
+            // Nothing can be written here and there is no write-ahead log, so the file alone is complete.
+            0 => place.uri(UNCHANGING),
+            _ if is_open_elsewhere || cfg!(not(unix)) => uri,
+            // There is no room or no right to make the shared memory, so no other process has the file open.
+            _ => place.uri(UNSHARED),
+        };
+        if is_unchanging(&uri) {
+            found = look(&uri);
+        }
     }
     if let Place::File(path) = place
         && !is_unchanging(&uri)
@@ -235,10 +269,15 @@ pub(in crate::store) fn reader_uri(place: &Place) -> Result<String> {
 
 /// Returns the size of the write-ahead log beside the file. `None` without a log.
 fn log_bytes(place: &Place) -> Option<u64> {
+    bytes_beside(place, "-wal")
+}
+
+/// Returns the size of the file beside the database whose name has this end. `None` if there is none.
+fn bytes_beside(place: &Place, end: &str) -> Option<u64> {
     let Place::File(path) = place else { return None };
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    std::fs::metadata(log).ok().map(|log| log.len())
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(end);
+    std::fs::metadata(beside).ok().map(|beside| beside.len())
 }
 
 /// Sets up a connection of the reader pool.
@@ -339,7 +378,12 @@ pub(in crate::store) fn refusal(error: rusqlite::Error, place: &Place) -> Error 
         Some(Code::NotADatabase) => Error::ForeignFile { path, what: "not an SQLite database".into() },
         Some(Code::CannotOpen | Code::PermissionDenied) => Error::CannotOpen {
             path,
-            what: format!("{error}; check that you may read the file and its folder"),
+            what: match bytes_beside(place, "-wal").unwrap_or(0) {
+                0 => format!("{error}; check that you may read the file and its folder"),
+                _ => format!(
+                    "{error}; check that you may read the file, its -wal and its -shm, and its folder"
+                ),
+            },
         },
         Some(Code::ReadOnly) => Error::ReadOnly { path },
         _ => translate(error, "opening the database"),

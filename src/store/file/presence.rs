@@ -49,8 +49,8 @@ pub(in crate::store) struct Presence {
     /// `None` for a database in memory, and if the system has no file identities.
     watched: Option<Watched>,
     entered: Entered,
-    /// The file with its modification time and size, if it was opened as unchanging.
-    unchanging: Option<(PathBuf, Option<Stamp>)>,
+    /// The stamps of the file and of its log, if it was opened as unchanging.
+    unchanging: Option<[Option<Stamp>; 2]>,
 }
 
 /// The modification time and the size of a file.
@@ -104,20 +104,14 @@ impl Presence {
 
     /// Records a file that is opened as unchanging.
     pub(in crate::store) fn of_unchanging(place: &Place, entered: Entered) -> Self {
-        let with_stamp = |path: PathBuf| {
-            let stamp = stamp(&path);
-            (path, stamp)
-        };
         let file = Self::new(place, false, entered);
-        let path = file.watched.as_ref().map(|watched| watched.paths[0].clone());
-        Self { unchanging: path.map(with_stamp), ..file }
+        Self { unchanging: file.watched.as_ref().map(Watched::stamps), ..file }
     }
 
     /// Fails if a file that was opened as unchanging has changed since then.
     pub(in crate::store) fn check_unchanged(&self) -> Result<()> {
-        let (Some((path, before)), Some(watched)) = (&self.unchanging, &self.watched) else { return Ok(()) };
-        let has_log = std::fs::metadata(&watched.paths[LOG]).is_ok_and(|log| log.len() > 0);
-        if stamp(path) == *before && !has_log {
+        let (Some(before), Some(watched)) = (&self.unchanging, &self.watched) else { return Ok(()) };
+        if watched.stamps() == *before {
             return Ok(());
         }
         let what = "another user writes to it, and this process may not take part in that; open it again";
@@ -271,6 +265,13 @@ impl Watched {
         let is_there =
             |part: usize| seen.parts[part].is_some() && identify(&self.paths[part]).ok() == seen.parts[part];
         is_there(0) && is_there(2)
+    }
+}
+
+impl Watched {
+    /// Returns the stamps of the file and of its log. A log without content is none.
+    fn stamps(&self) -> [Option<Stamp>; 2] {
+        [stamp(&self.paths[0]), stamp(&self.paths[LOG]).filter(|(_, bytes)| *bytes > 0)]
     }
 }
 

@@ -25,6 +25,23 @@ const CONVERSATIONS: &str = "SELECT key, id FROM conversation ORDER BY key";
 const DOING: &str = "comparing the file with what its log names";
 
 impl Store {
+    /// Compares what stands beside the events of a conversation with its chain of changes. Returns what the chain names and the
+    /// file does not have, and what else differs, in words.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), and any read error.
+    pub(crate) fn compare_changes(
+        &self,
+        conversation: &ConversationId,
+    ) -> Result<(Vec<String>, Vec<String>)> {
+        self.snapshot(|db| {
+            let mut changed = Vec::new();
+            let key = catalogue::key(db, conversation)?;
+            let (_, gone) = changes::compared(db, key, conversation, &mut |what| changed.push(what))?;
+            Ok((gone, changed))
+        })
+    }
+
     /// Returns what the chain of changes of a conversation names and the file does not have, in words: attachments, base
     /// states, origins and the like.
     ///

@@ -18,6 +18,7 @@ use crate::store::Store;
 use crate::store::engine::readers::{Open, Reader};
 use crate::store::engine::trace::Span;
 use crate::store::engine::{self, WhileDoing as _};
+use crate::store::file::database;
 use crate::store::file::place::Place;
 use crate::store::file::signal::{Notifications, Signal};
 use crate::store::options::PAGE_MAX;
@@ -378,7 +379,11 @@ impl Watch {
 
     /// Opens a new connection for reading.
     pub(in crate::store) fn connect(&self) -> rusqlite::Result<Reader> {
-        self.open.connect(|| Connection::open_with_flags(&self.uri, self.flags))
+        self.open.connect(|| {
+            let db = Connection::open_with_flags(&self.uri, self.flags)?;
+            database::begin_to_read(&db, &self.uri)?;
+            Ok(db)
+        })
     }
 
     /// The URI with which the file is opened for reading.

@@ -148,7 +148,7 @@ impl Histories {
 
 #[cfg(test)]
 mod tests {
-    use chrono::Utc;
+    use crate::ids::Timestamp;
     use uuid::Uuid;
 
     use super::super::{BashEvent, BashOutput};
@@ -159,7 +159,7 @@ mod tests {
     fn output(bytes: usize) -> BashEvent {
         BashEvent::Output(BashOutput {
             id: Uuid::new_v4(),
-            timestamp: Utc::now(),
+            timestamp: Timestamp::now().to_utc(),
             command_id: Uuid::new_v4(),
             order: 0,
             exit_code: Some(0),

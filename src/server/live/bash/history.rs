@@ -254,11 +254,12 @@ impl Watched {
 mod tests {
     use super::super::BashOutput;
     use super::*;
+    use crate::ids::Timestamp;
 
     fn last_output(command_id: Uuid, text: &str) -> BashEvent {
         BashEvent::Output(BashOutput {
             id: Uuid::new_v4(),
-            timestamp: Utc::now(),
+            timestamp: Timestamp::now().to_utc(),
             command_id,
             order: 0,
             exit_code: Some(0),

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use crate::ids::Timestamp;
 use axum::http::StatusCode;
-use chrono::Utc;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::sync::{oneshot, watch};
@@ -177,7 +177,7 @@ impl Pieces {
         let text = |bytes: Vec<u8>| (!bytes.is_empty()).then(|| String::from_utf8_lossy(&bytes).into_owned());
         let output = BashOutput {
             id: Uuid::new_v4(),
-            timestamp: Utc::now(),
+            timestamp: Timestamp::now().to_utc(),
             command_id: self.command_id,
             order: self.order,
             exit_code,

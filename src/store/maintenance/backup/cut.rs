@@ -4,7 +4,7 @@
 //! of an import have no history, so they stay as they are. An event that cannot be read adds nothing to its conversation's
 //! row, and the verification that follows names it: the row as of that point stands nowhere else.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::error::Result;
 use crate::ids::{ConversationId, Position, Timestamp};
@@ -19,6 +19,9 @@ use crate::store::table::catalogue::{self, Entry};
 use crate::store::table::{archive, base_state, change, guards, log, origin};
 
 const AFTER: &str = "SELECT min(position) - 1 FROM event WHERE recorded_at > ?1";
+const EARLY: &str = "SELECT count(*), max(e.position), f.position, f.recorded_at FROM event AS e, \
+     (SELECT position, recorded_at FROM event WHERE position > ?1 ORDER BY position LIMIT 1) AS f \
+     WHERE e.position > ?1 AND e.recorded_at <= ?2 HAVING count(*) > 0";
 const LENGTHS: &str = "SELECT c.key, c.id, (SELECT count(*) FROM event AS e WHERE e.conversation = c.key \
      AND e.position <= ?1) FROM conversation AS c ORDER BY c.key";
 
@@ -35,8 +38,32 @@ pub(super) enum Cut<'a> {
     Conversation { id: &'a ConversationId, length: u64 },
 }
 
-/// Removes everything after a point. Returns the number of events removed. Runs within a transaction.
-pub(super) fn cut(db: &Connection, at: &Cut<'_>, actor: &Actor) -> Result<u64> {
+/// What was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Removed {
+    /// The number of events.
+    pub(super) events: u64,
+    /// What was removed although it was recorded by the time of the cut.
+    pub(super) early: Option<CutEarly>,
+}
+
+/// Events that a cut at a time has removed although they were recorded by then, because they stand behind one that was
+/// recorded later: the clock was wrong, then or since, or they were copied from another file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CutEarly {
+    /// Their number.
+    pub events: u64,
+    /// The position of the last one. A restore to it leaves none of them out.
+    pub last: Position,
+    /// The position of the event that was recorded later.
+    pub behind: Position,
+    /// When that one was recorded.
+    pub recorded_at: Timestamp,
+}
+
+/// Removes everything after a point. Runs within a transaction.
+pub(super) fn cut(db: &Connection, at: &Cut<'_>, actor: &Actor) -> Result<Removed> {
     let (position, until) = match at {
         Cut::Position(position) => (*position, None),
         Cut::Time(time) => {
@@ -47,9 +74,11 @@ pub(super) fn cut(db: &Connection, at: &Cut<'_>, actor: &Actor) -> Result<u64> {
             (position, Some(*time))
         }
         Cut::Conversation { id, length } => {
-            return cut_conversation(db, catalogue::key(db, id)?, id, *length, None);
+            let events = cut_conversation(db, catalogue::key(db, id)?, id, *length, None)?;
+            return Ok(Removed { events, early: None });
         }
     };
+    let early = until.map_or(Ok(None), |until| early(db, position, until))?;
     let conversations: Vec<(i64, String, i64)> = db
         .prepare(LENGTHS)
         .and_then(|mut statement| {
@@ -67,7 +96,23 @@ pub(super) fn cut(db: &Connection, at: &Cut<'_>, actor: &Actor) -> Result<u64> {
     let detail = serde_json::json!({ "store": before, "position": position.0, "events_cut": events });
     let act = NewAct { act: ActKind::Restore, conversation: None, reason: None, detail, receipts: &[] };
     admin::write(db, actor, &act, Timestamp::now())?;
-    Ok(events)
+    Ok(Removed { events, early })
+}
+
+/// Returns what stands behind a position and was recorded by a time.
+fn early(db: &Connection, position: Position, until: Timestamp) -> Result<Option<CutEarly>> {
+    let read = |row: &rusqlite::Row<'_>| {
+        let position =
+            |column| Ok::<_, rusqlite::Error>(Position(row.get::<_, i64>(column)?.cast_unsigned()));
+        Ok(CutEarly {
+            events: row.get::<_, i64>(0)?.cast_unsigned(),
+            last: position(1)?,
+            behind: position(2)?,
+            recorded_at: Timestamp(row.get(3)?),
+        })
+    };
+    let found = db.query_row(EARLY, [position.0.cast_signed(), until.0], read).optional();
+    found.doing(DOING)
 }
 
 /// Cuts one conversation after `length` events, and its other changes after `until`.

@@ -242,6 +242,9 @@ impl Backup<'_> {
 
     /// Returns an error if the file lacks something that the log names of what a collected part has.
     fn refuse_gaps(&self, db: &Connection, part: &str) -> Result<()> {
+        if self.store.is_in_memory() {
+            return Ok(()); // no other program can take anything from it
+        }
         let (changed, removed) = (part::changed(db, part)?, part::removed(db, part)?);
         match self.store.snapshot(|db| lacking::of_part(db, &changed, &removed))? {
             Some(lacking) => Err(unsound(lacking)),
@@ -300,6 +303,7 @@ impl Backup<'_> {
     fn attach_target(&self, db: &Connection) -> Result<()> {
         mark::set_up(db)?;
         db.busy_timeout(self.store.0.options.busy_timeout).doing(DOING)?;
+        database::begin_to_read(db, self.store.0.watch.uri()).doing(DOING)?;
         db.execute("ATTACH ?1 AS source", [self.store.0.watch.uri()]).map(drop).doing(DOING)
     }
 

@@ -30,6 +30,7 @@ use crate::store::maintenance::lacking;
 use crate::store::table::log;
 use crate::untrusted;
 
+pub use cut::CutEarly;
 pub use folder::BackupFile;
 pub use follow::{BackupFolder, BackupResult, Changes};
 pub use restore::{RestoreOptions, RestorePoint, Restored};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::apply::{Spare, apply};
-use super::cut::{self, Cut};
+use super::cut::{self, Cut, CutEarly, Removed};
 use super::folder::{self, BackupFile};
 use super::follow::{PART_ID, id_of, open_part};
 use super::{COUNTS, beside, mark, write_beside};
@@ -78,6 +78,8 @@ pub struct Restored {
     pub last_position: Position,
     /// The number of events after the point that were cut off.
     pub cut: u64,
+    /// What was cut off although it was recorded by the time of the point. `None` if nothing was.
+    pub cut_early: Option<CutEarly>,
     /// Conversations that were kept although a backup file that was used removes them.
     pub spared: Vec<String>,
     /// The tables of other programs that the parts of the backup do not have. They are as the last full backup has them,
@@ -159,7 +161,8 @@ impl Backup<'_> {
 impl Store {
     /// Cuts a conversation after its first `length` events.
     pub(crate) fn cut_conversation(&self, id: &ConversationId, length: u64) -> Result<u64> {
-        self.write(|db| cut::cut(db, &Cut::Conversation { id, length }, &self.0.options.actor))
+        let cut = Cut::Conversation { id, length };
+        self.write(|db| cut::cut(db, &cut, &self.0.options.actor)).map(|removed| removed.events)
     }
 }
 
@@ -177,7 +180,7 @@ fn make(
     let actor = how.actor.clone();
     let options = Options { create: false, follow_projections: false, actor, ..Options::default() };
     // The first opening brings an older schema up to date before anything is cut.
-    let cut = cut_at(&Store::open_with(partial, &options)?, point)?;
+    let Removed { events: cut, early: cut_early } = cut_at(&Store::open_with(partial, &options)?, point)?;
     if built.files > 1 || cut > 0 {
         tidy(partial)?;
     }
@@ -190,7 +193,7 @@ fn make(
     settle(partial)?;
     let bytes = std::fs::metadata(partial).map_err(Error::io("reading", partial))?.len();
     let Built { taken_at, files, spared, left_out } = built;
-    Ok(Restored { taken_at, files, last_position, cut, spared, left_out, verification, bytes })
+    Ok(Restored { taken_at, files, last_position, cut, cut_early, spared, left_out, verification, bytes })
 }
 
 struct Built {
@@ -448,10 +451,10 @@ fn apply_part(
     Ok(spared)
 }
 
-/// Cuts off everything after a point. Returns the number of events cut off.
-fn cut_at(store: &Store, point: &RestorePoint) -> Result<u64> {
+/// Cuts off everything after a point.
+fn cut_at(store: &Store, point: &RestorePoint) -> Result<Removed> {
     let cut = match point {
-        RestorePoint::Newest | RestorePoint::Holding(_) => return Ok(0),
+        RestorePoint::Newest | RestorePoint::Holding(_) => return Ok(Removed::default()),
         RestorePoint::Position(position) => {
             let last_position = store.last_position()?;
             if *position > last_position {

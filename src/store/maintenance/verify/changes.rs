@@ -14,7 +14,7 @@ use crate::store::engine::is_damage;
 use crate::store::table::change::{self, ChainEnd, Change, Subject};
 
 /// What was checked.
-pub(super) struct Checked {
+pub(in super::super) struct Checked {
     /// The number of rows of the chain. A damaged row may have any number, so the last number does not tell it.
     pub rows: u64,
     /// The number of findings that are damage.
@@ -34,6 +34,19 @@ pub(super) fn verify(
     id: &ConversationId,
     report: &mut dyn FnMut(String),
 ) -> Result<Checked> {
+    let (checked, gone) = compared(db, key, id, report)?;
+    gone.into_iter().for_each(report);
+    Ok(checked)
+}
+
+/// Checks as [`verify`] does. Returns also the items that the chain names and the file does not have, in words, which it does
+/// not report.
+pub(in super::super) fn compared(
+    db: &Connection,
+    key: i64,
+    id: &ConversationId,
+    report: &mut dyn FnMut(String),
+) -> Result<(Checked, Vec<String>)> {
     let checked = Checked { rows: 0, damaged: 0 };
     let mut chain = Chain { id, end: ChainEnd::default(), checked, newest: BTreeMap::new(), report };
     let read = change::rows(db, key, &mut |change| chain.take(change));
@@ -41,9 +54,8 @@ pub(super) fn verify(
     for subject in Subject::ALL {
         chain.compare(db, key, *subject)?;
     }
-    let Chain { checked, newest, report, .. } = chain;
-    absent(newest).into_iter().for_each(report);
-    Ok(checked)
+    let Chain { checked, newest, .. } = chain;
+    Ok((checked, absent(newest)))
 }
 
 /// Returns the items that a conversation's chain of changes names and the file does not have, in words. Other differences

@@ -12,9 +12,10 @@ use std::time::Duration;
 use annals::audit::proof::{PublicKey, SignedHead};
 use annals::event::json::{Raw, scan};
 use annals::event::{Given, Unfamiliar, decode, upcast};
+use annals::redact::Finder;
 use annals::replay::{Memory, Moment, Point, Recording};
 use annals::state::{BaseDocument, Spent, upcast_base_state};
-use annals::store::{SearchFilter, SqlLimits, SqlQuery, SqlValue};
+use annals::store::{Redaction, SearchFilter, SqlLimits, SqlQuery, SqlValue};
 use annals::transfer::{Exporter, Format, ImportOptions, Importer};
 use annals::visualizer::{self, draw};
 use annals::{ConversationId, Error, Expected, NewEvent, Options, Store, Timestamp, message, stuck};
@@ -33,6 +34,8 @@ pub const TARGETS: &[Target] = &[
     ("fold", fold),
     ("json", json),
     ("foreign", foreign),
+    ("redact", redact),
+    ("upgrade", upgrade),
 ];
 
 fn text(data: &[u8]) -> String {
@@ -332,10 +335,9 @@ pub fn foreign(data: &[u8]) {
     }
 }
 
-/// Imports any folder. The store is sound, and the export equals the folder.
-pub fn import(data: &[u8]) {
-    let scratch = tempfile::tempdir().expect("a folder");
-    let folder = scratch.path().join("in").join("talk");
+/// Writes the folder of a conversation, called `talk`, into `within`. Returns the files that could be written.
+fn write_folder(data: &[u8], within: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let folder = within.join("talk");
     std::fs::create_dir_all(&folder).expect("a folder");
     let mut written = BTreeMap::new();
     for (path, content) in files(data) {
@@ -347,23 +349,84 @@ pub fn import(data: &[u8]) {
             written.insert(Path::new("talk").join(path), content);
         }
     }
+    written
+}
+
+/// Imports what is in a folder into a new store, which must be sound. `None` if there is no conversation.
+fn imported(folder: &Path) -> Option<Store> {
     let store = Store::in_memory(&without_projector()).expect("a store");
-    let reports = match Importer::new(&store, ImportOptions::default()).import(&folder, &mut |_| ()) {
-        Ok(reports) => reports,
-        Err(other) => panic!("{other:?}"),
-    };
+    let reports = Importer::new(&store, ImportOptions::default()).import(folder, &mut |_| ());
+    let reports = reports.unwrap_or_else(|error| panic!("{error:?}"));
     check_store(&store);
-    if reports.is_empty() {
-        return; // the folder holds no conversation
-    }
-    let out = scratch.path().join("out");
+    (!reports.is_empty()).then_some(store)
+}
+
+/// Exports every conversation of a store that has no parent. Returns the files.
+fn exported(store: &Store, format: Format, out: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let page = store.conversations(&Default::default(), Default::default(), None, 1000).expect("a list");
     for row in page.conversations.into_iter().filter(|row| row.parent.is_none()) {
-        Exporter::new(&store, Format::OpenHands).export(&row.id, &out, &mut |_| ()).expect("an export");
+        Exporter::new(store, format).export(&row.id, out, &mut |_| ()).expect("an export");
     }
     let mut back = BTreeMap::new();
-    walk(&out, Path::new(""), &mut back);
-    assert_eq!(back, written, "{reports:?}");
+    walk(out, Path::new(""), &mut back);
+    back
+}
+
+/// Imports any folder. The store is sound, and the export equals the folder.
+pub fn import(data: &[u8]) {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let written = write_folder(data, &scratch.path().join("in"));
+    let Some(store) = imported(&scratch.path().join("in/talk")) else { return };
+    assert_eq!(exported(&store, Format::OpenHands, &scratch.path().join("out")), written);
+}
+
+/// Upgrades any folder. The upgraded one can be imported, and is the same when it is upgraded again.
+pub fn upgrade(data: &[u8]) {
+    let scratch = tempfile::tempdir().expect("a folder");
+    write_folder(data, &scratch.path().join("in"));
+    let Some(store) = imported(&scratch.path().join("in/talk")) else { return };
+    let (once, twice) = (scratch.path().join("once"), scratch.path().join("twice"));
+    let first = exported(&store, Format::Upgraded, &once);
+    let Some(again) = imported(&once) else {
+        assert!(first.is_empty(), "what was upgraded is no conversation: {:?}", first.keys());
+        return;
+    };
+    assert_eq!(exported(&again, Format::Upgraded, &twice), first);
+}
+
+/// Redacts a word out of any folder. The store is sound, nothing is left without a word, and a second time there is nothing to
+/// do. What is exported can be imported.
+pub fn redact(data: &[u8]) {
+    let scratch = tempfile::tempdir().expect("a folder");
+    write_folder(data, &scratch.path().join("in"));
+    let Some(store) = imported(&scratch.path().join("in/talk")) else { return };
+    let Some(word) = data.first().and_then(|byte| {
+        let text = String::from_utf8_lossy(data).into_owned();
+        let words: Vec<&str> =
+            text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 3).collect();
+        words.get(usize::from(*byte) % words.len().max(1)).map(|word| (*word).to_owned())
+    }) else {
+        return;
+    };
+    let finder = Finder::expression(&word).expect("a word is an expression");
+    let all = || Redaction::Matches { finder: &finder, values: &[], own: false };
+    let page = store.conversations(&Default::default(), Default::default(), None, 1000).expect("a list");
+    for row in page.conversations {
+        match store.retention().redact(&row.id, all(), "fuzz") {
+            Ok(_) => {
+                let again = store.retention().plan_redaction(&row.id, all()).expect("a plan");
+                assert!(again.taken.is_empty(), "{word:?} is left: {:?}", again.taken);
+            }
+            // What cannot be read is named, and nothing is changed.
+            Err(Error::Corrupt { .. } | Error::ReadOnlyCopy { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    check_store(&store);
+    let out = scratch.path().join("out");
+    if !exported(&store, Format::OpenHands, &out).is_empty() {
+        imported(&out);
+    }
 }
 
 fn walk(folder: &Path, prefix: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {

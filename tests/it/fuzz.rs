@@ -223,7 +223,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             "files\nlist the files\n\"the files\"\nfil*\n-list files\nStore::append\nlist -\"the files\" ls*\n日本\nNEAR(list files)\ntext:files",
         ),
         "head" => [Vec::new()].into_iter().chain(heads()).collect(),
-        "import" => folders().iter().map(pack).collect(),
+        "import" | "redact" | "upgrade" => folders().iter().map(pack).collect(),
         "fold" => folders().iter().map(events_of).collect(),
         "json" => payloads().into_iter().chain(lines(NUMBERS)).collect(),
         "foreign" => foreign(),
@@ -440,4 +440,14 @@ fn our_json_reader_accepts_the_same_texts_as_serde_json() {
 #[test]
 fn any_log_of_another_program_is_imported_or_refused() {
     run("foreign", 150);
+}
+
+#[test]
+fn a_word_goes_out_of_any_folder_for_good() {
+    run("redact", 60);
+}
+
+#[test]
+fn any_folder_is_upgraded_once() {
+    run("upgrade", 60);
 }

@@ -7,7 +7,7 @@ use super::delete::is_meant;
 use super::print::{Output, plural};
 use super::vacuum::Wipe;
 use super::{Place, REFUSED, vacuum};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{Erasure, Store};
 
@@ -36,9 +36,32 @@ pub(super) struct Arguments {
     pub wipe: Wipe,
 }
 
+/// Ends what an earlier erasure of the conversation has left to do. `None` if it was not erased.
+fn again(store: &Store, command: &Arguments, output: &Output) -> Result<Option<u8>> {
+    let Ok(id) = ConversationId::new(&command.id) else { return Ok(None) };
+    let Some(at) = store.retention().erased_at(&id)? else { return Ok(None) };
+    let wiped = vacuum::left(store, &command.wipe, output)?;
+    if output.json {
+        let erased: [&str; 0] = [];
+        output.value(&json!({
+            "erased": erased,
+            "vacuumed": wiped.vacuumed,
+            "log_emptied": wiped.log_emptied,
+        }))?;
+    } else {
+        output.line(format!("{id} was erased already, at {at}"))?;
+    }
+    Ok(Some(wiped.remark(output)))
+}
+
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.write()?;
-    let id = store.resolve(&command.id)?;
+    let id = match store.resolve(&command.id) {
+        Err(error @ Error::UnknownConversation { .. }) => {
+            return again(&store, command, output).and_then(|done| done.ok_or(error));
+        }
+        id => id?,
+    };
     if !command.yes && !is_meant("erase", &store.conversation(&id)?)? {
         output.remark("nothing was erased; --yes erases without asking");
         return Ok(REFUSED);

@@ -77,7 +77,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let report = store.retention().redact(&id, redaction, command.reason.as_deref().unwrap_or_default())?;
     let wiped = match report.act {
         Some(_) => vacuum::after(&store, &command.wipe, report.log_emptied)?,
-        None => vacuum::Wiped { vacuumed: true, log_emptied: true },
+        None => vacuum::left(&store, &command.wipe, output)?,
     };
     print(&id, &report, Some(&wiped), output)?;
     Ok(wiped.remark(output))

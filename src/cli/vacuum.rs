@@ -63,6 +63,18 @@ pub(super) fn after(store: &Store, wipe: &Wipe, log_emptied: bool) -> Result<Wip
     Ok(Wiped { vacuumed: true, log_emptied: report.log_emptied })
 }
 
+/// Does what an earlier act has left to do: it was killed before it rewrote the file.
+pub(super) fn left(store: &Store, wipe: &Wipe, output: &Output) -> Result<Wiped> {
+    if !store.maintenance().is_vacuum_due()? {
+        return Ok(Wiped { vacuumed: true, log_emptied: true });
+    }
+    let wiped = after(store, wipe, true)?;
+    if wiped.vacuumed {
+        output.remark("the file was rewritten, which an earlier act had left to do");
+    }
+    Ok(wiped)
+}
+
 impl Wiped {
     /// Tells the user what is left to do. Returns the exit code.
     pub(super) fn remark(&self, output: &Output) -> u8 {

@@ -307,3 +307,61 @@ fn a_search_for_many_words_is_refused_at_once() {
     // The same word again is no other word.
     program.succeed(&["search", &"fibonacci ".repeat(10_000)]);
 }
+
+#[test]
+fn an_act_that_was_killed_before_its_vacuum_is_ended_by_the_repeat() {
+    for repeat in [&["erase"][..], &["redact", "--secrets", "--reason", "again"]] {
+        let program = Program::with_goldens();
+        let ids = program.json(&["list"]);
+        let id = |index: usize| ids["conversations"][index]["id"].as_str().unwrap().to_owned();
+        // As after a kill: everything but the vacuum is done.
+        program.succeed(&["erase", &id(0), "--reason", "a test", "--yes", "--no-vacuum"]);
+        let free = || number(&owner(program.folder.path().join("annals.db")), "PRAGMA freelist_count");
+        assert!(free() > 0);
+        let arguments = match repeat {
+            ["erase"] => vec!["erase".to_owned(), id(0), "--reason".into(), "a test".into(), "--yes".into()],
+            _ => [
+                &["redact".to_owned(), id(1)][..],
+                &repeat[1..].iter().map(|&word| word.into()).collect::<Vec<_>>(),
+            ]
+            .concat(),
+        };
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = program.run(&arguments);
+        let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+        assert!(said.contains("the file was rewritten"), "{said}");
+        assert_eq!(free(), 0, "{arguments:?}");
+        // Once more there is nothing left to do.
+        let output = program.run(&arguments);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(!String::from_utf8(output.stderr).unwrap().contains("rewritten"));
+    }
+}
+
+#[test]
+fn a_copy_that_fails_leaves_no_empty_file() {
+    let program = Program::with_goldens();
+    let file = program.folder.path().join("annals.db");
+    owner(&file)
+        .execute_batch("UPDATE event SET payload = 'x' WHERE conversation = 1 AND sequence = 0")
+        .unwrap();
+    let id: String =
+        owner(&file).query_row("SELECT id FROM conversation WHERE key = 1", [], |row| row.get(0)).unwrap();
+    for command in [&["copy", &*id, "--to", "out.db"][..], &["split", "--ids", &id, "--to", "out.db"]] {
+        let output = program.run(command);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        for name in ["out.db", "out.db-wal", "out.db-shm"] {
+            assert!(!program.folder.path().join(name).exists(), "{command:?}: {name}");
+        }
+    }
+    // A file that was there stays, and so does one that has something.
+    program.succeed(&[
+        "--db",
+        "out.db",
+        "import",
+        crate::support::folder::golden("legacy").to_str().unwrap(),
+    ]);
+    program.run(&["copy", &id, "--to", "out.db"]);
+    assert!(program.folder.path().join("out.db").exists());
+}

@@ -38,6 +38,10 @@ pub struct VacuumReport {
     pub log_emptied: bool,
 }
 
+#[cfg(feature = "cli")]
+const IS_VACUUM_DUE: &str = "SELECT coalesce(max(number) FILTER (WHERE act IN ('erase', 'redact')), 0) \
+     > coalesce(max(number) FILTER (WHERE act = 'vacuum'), 0) FROM admin_act";
+
 impl Store {
     /// Runs `work` in a write transaction that overwrites the space that it frees.
     pub(in crate::store) fn overwrite<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
@@ -125,6 +129,16 @@ impl Maintenance<'_> {
             Ok(pages * page_bytes)
         })?;
         Ok(VacuumReport { bytes_before, bytes_after, log_emptied: self.empty_log()? })
+    }
+
+    /// Returns whether something was erased or redacted since the file was last rewritten, so that its free space may hold older
+    /// copies: the act was killed, or was to leave them.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_vacuum_due(&self) -> Result<bool> {
+        self.store.read(|db| {
+            let due = db.query_row(IS_VACUUM_DUE, [], |row| row.get(0));
+            due.doing("looking for what is left to be rewritten")
+        })
     }
 
     fn check_room(&self, bytes: u64) -> Result<()> {

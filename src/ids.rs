@@ -8,7 +8,7 @@ mod relative;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use chrono::{DateTime, Datelike as _, Local, NaiveDateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Datelike as _, Local, NaiveDateTime, SecondsFormat};
 
 /// The maximum length of a conversation id, in bytes.
 pub const CONVERSATION_ID_BYTES_MAX: usize = 200;
@@ -252,8 +252,9 @@ impl Timestamp {
 
     /// Returns the time in UTC. A time outside the calendar is its nearest end.
     #[cfg(any(feature = "server", feature = "postgres"))]
-    pub(crate) fn to_utc(self) -> DateTime<Utc> {
-        let end = if self.0 < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
+    pub(crate) fn to_utc(self) -> DateTime<chrono::Utc> {
+        let end =
+            if self.0 < 0 { DateTime::<chrono::Utc>::MIN_UTC } else { DateTime::<chrono::Utc>::MAX_UTC };
         DateTime::from_timestamp_micros(self.0).unwrap_or(end)
     }
 

@@ -11,7 +11,7 @@ use super::stopped::Stopped;
 use super::{DONE, FAILED, Place, REFUSED, select};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::store::{ConversationFilter, Order, Store};
+use crate::store::{ConversationFilter, Order, Store, discard};
 use crate::transfer::{Copier, CopyOptions, CopyReport, CopyStatus};
 
 /// The maximum number of conversations with problems to print.
@@ -112,16 +112,18 @@ pub(super) fn merge(place: &Place<'_>, command: &Merge, output: &Output) -> Resu
         sources.push(Place::alone(file).read_only()?);
     }
     let target = Target::open(&place.of(&command.into), command.how.dry_run)?;
-    let mut outcome = Outcome::new(&command.into, &command.how);
-    for source in &sources {
-        let ids = all(source, &ConversationFilter::default())?;
-        outcome.carry(source, target.store(), &ids, output)?;
-        let strays = source.strays(None)?.into_iter();
-        outcome
-            .damage
-            .extend(strays.map(|stray| format!("{}: {}", source.path().display(), stray.describe())));
-    }
-    outcome.finish(target.store(), output)
+    target.fill(|target| {
+        let mut outcome = Outcome::new(&command.into, &command.how);
+        for source in &sources {
+            let ids = all(source, &ConversationFilter::default())?;
+            outcome.carry(source, target, &ids, output)?;
+            let strays = source.strays(None)?.into_iter();
+            outcome
+                .damage
+                .extend(strays.map(|stray| format!("{}: {}", source.path().display(), stray.describe())));
+        }
+        outcome.finish(target, output)
+    })
 }
 
 pub(super) fn split(place: &Place<'_>, command: &Split, output: &Output) -> Result<u8> {
@@ -140,11 +142,13 @@ pub(super) fn split(place: &Place<'_>, command: &Split, output: &Output) -> Resu
         ids.retain(|id| named.contains(id));
     }
     let target = Target::open(&Place::alone(&command.to), command.how.dry_run)?;
-    let mut outcome = Outcome::new(&command.to, &command.how);
-    outcome.moves = command.moves;
-    let ids = with_sub_agents(&source, ids)?;
-    outcome.carry(&source, target.store(), &ids, output)?;
-    outcome.finish(target.store(), output)
+    target.fill(|target| {
+        let mut outcome = Outcome::new(&command.to, &command.how);
+        outcome.moves = command.moves;
+        let ids = with_sub_agents(&source, ids)?;
+        outcome.carry(&source, target, &ids, output)?;
+        outcome.finish(target, output)
+    })
 }
 
 pub(super) fn copy(place: &Place<'_>, command: &Copy, output: &Output) -> Result<u8> {
@@ -152,14 +156,16 @@ pub(super) fn copy(place: &Place<'_>, command: &Copy, output: &Output) -> Result
     let source = place.read()?;
     let ids = command.ids.iter().map(|id| source.resolve(id)).collect::<Result<Vec<_>>>()?;
     let target = Target::open(&Place::alone(&command.to), command.how.dry_run)?;
-    let mut outcome = Outcome::new(&command.to, &command.how);
-    let ids = with_sub_agents(&source, ids)?;
-    outcome.carry(&source, target.store(), &ids, output)?;
-    outcome.finish(target.store(), output)
+    target.fill(|target| {
+        let mut outcome = Outcome::new(&command.to, &command.how);
+        let ids = with_sub_agents(&source, ids)?;
+        outcome.carry(&source, target, &ids, output)?;
+        outcome.finish(target, output)
+    })
 }
 
 /// Returns an error if both paths are the same file.
-fn refuse_same(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn refuse_same(from: &Path, to: &Path) -> Result<()> {
     let real = |path: &Path| std::fs::canonicalize(path).ok();
     if from == to || (real(from).is_some() && real(from) == real(to)) {
         return Err(Error::SameFile { path: to.to_owned() });
@@ -168,29 +174,42 @@ fn refuse_same(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// The store to copy to. A dry run creates no file, and uses an empty store in memory if there is none.
-enum Target {
+pub(super) enum Target {
     File(Store),
+    /// A file that was just made.
+    NewFile(Store),
     InMemory(Store),
 }
 
 impl Target {
-    fn open(place: &Place<'_>, dry_run: bool) -> Result<Self> {
+    pub(super) fn open(place: &Place<'_>, dry_run: bool) -> Result<Self> {
         match (dry_run, place.path.exists()) {
-            (false, _) => place.create().map(Self::File),
+            (false, true) => place.create().map(Self::File),
+            (false, false) => place.create().map(Self::NewFile),
             (true, true) => place.read_only().map(Self::File),
             (true, false) => Store::in_memory(&crate::store::Options::default()).map(Self::InMemory),
         }
     }
 
-    fn store(&self) -> &Store {
-        match self {
-            Self::File(store) | Self::InMemory(store) => store,
+    /// Does `work` on the store. A new file to which it has written nothing is removed, unless it has ended well.
+    pub(super) fn fill(self, work: impl FnOnce(&Store) -> Result<u8>) -> Result<u8> {
+        let (Self::File(store) | Self::NewFile(store) | Self::InMemory(store)) = &self;
+        let done = work(store);
+        if matches!(self, Self::NewFile(_))
+            && !matches!(done, Ok(DONE))
+            && store.maintenance().was_never_filled().is_ok_and(|empty| empty)
+        {
+            let path = store.path();
+            if store.close().is_ok() {
+                discard(&path);
+            }
         }
+        done
     }
 }
 
 /// Returns every conversation that matches a filter, the oldest first.
-fn all(store: &Store, filter: &ConversationFilter) -> Result<Vec<ConversationId>> {
+pub(super) fn all(store: &Store, filter: &ConversationFilter) -> Result<Vec<ConversationId>> {
     store.iter(filter, Order::Created).map(|row| Ok(row?.id)).collect()
 }
 
@@ -215,7 +234,7 @@ const DELETED: &str =
     "it was copied, and then deleted here by another act; the copy stands, with what it was copied with";
 
 /// The results of all copies.
-struct Outcome<'a> {
+pub(super) struct Outcome<'a> {
     target: &'a Path,
     how: &'a How,
     moves: bool,
@@ -227,11 +246,11 @@ struct Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    fn new(target: &'a Path, how: &'a How) -> Self {
+    pub(super) fn new(target: &'a Path, how: &'a How) -> Self {
         Self { target, how, moves: false, started: Instant::now(), reports: Vec::new(), damage: Vec::new() }
     }
 
-    fn carry(
+    pub(super) fn carry(
         &mut self,
         source: &Store,
         target: &Store,
@@ -268,7 +287,13 @@ impl<'a> Outcome<'a> {
         Ok(())
     }
 
-    fn finish(&self, target: &Store, output: &Output) -> Result<u8> {
+    /// The conversations that do not verify in a source.
+    pub(super) fn damaged(&self) -> Vec<ConversationId> {
+        let is_damaged = |(_, report, _): &&(PathBuf, CopyReport, bool)| report.status == CopyStatus::Damaged;
+        self.reports.iter().filter(is_damaged).map(|(_, report, _)| report.id.clone()).collect()
+    }
+
+    pub(super) fn finish(&self, target: &Store, output: &Output) -> Result<u8> {
         if !target.is_read_only() {
             target.catch_up()?;
         }

@@ -71,6 +71,7 @@ commands! {
     Upgrade(upgrade::Arguments) => upgrade::run,
     Backup(backup::Arguments) => backup::run,
     Restore(restore::Arguments) => restore::run,
+    Recover(recover::Arguments) => recover::run,
     Merge(carry::Merge) => carry::merge,
     Split(carry::Split) => carry::split,
     Copy(carry::Copy) => carry::copy,

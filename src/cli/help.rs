@@ -42,6 +42,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "rebuild",
             "backup",
             "restore",
+            "recover",
             "upgrade",
             "archive",
             "unarchive",

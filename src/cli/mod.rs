@@ -60,6 +60,7 @@ mod proof;
 mod prune;
 mod query;
 mod rebuild;
+mod recover;
 mod redact;
 mod replay;
 mod report;
@@ -254,6 +255,9 @@ impl<'a> Place<'a> {
         let store = ends::opened(|| self.open_here_or_shared(&options))?;
         upgrade::tell(&store, self.path);
         loading::tell(&store);
+        for damaged in store.maintenance().damaged_logs()? {
+            print::tell(format_args!("annals: {}: {}", self.path.display(), damaged.describe()));
+        }
         if let Some(warning) = store.maintenance().write_log().warning() {
             print::tell(format_args!("annals: {}: {warning}", self.path.display()));
         }
@@ -348,6 +352,9 @@ fn hint(error: &Error) -> Option<String> {
         Error::UnknownEvent { .. } => "`annals events ID` shows the ids there are".into(),
         Error::AmbiguousId { .. } => "write more of the id".into(),
         Error::Busy { .. } => "another process is writing; try again when it is done".into(),
+        Error::Conflict { .. } | Error::VersionConflict { .. } => {
+            "another act has changed it meanwhile; the same command again begins with what is there now".into()
+        }
         Error::Moved { .. } => {
             "put the file back at its path, with its -wal and -shm beside it, and start again".into()
         }

@@ -25,6 +25,12 @@ impl Doctor<'_> {
                 seen.findings.push(Finding { is_note: true, ..finding });
             }
         }
+        if self.looks_for(Trouble::Structure) {
+            let damaged = self.store.maintenance().damaged_logs();
+            for damaged in seen.bear(None, "the folder of the file", damaged)?.unwrap_or_default() {
+                seen.findings.push(Finding::new(Trouble::Structure, None, damaged.describe(), None));
+            }
+        }
         if self.looks_for(Trouble::Guards) {
             let changed = self.store.maintenance().changed_guards();
             let changed = seen.bear(None, "the guards of the log", changed)?.unwrap_or_default();

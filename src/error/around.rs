@@ -21,7 +21,7 @@ pub enum AroundError {
     /// A log lies beside the name of a file that is not there, or that is about to get this name. It is the log of another
     /// file, and may have the only copy of what was committed last. Nothing was touched.
     #[error(
-        "{log:?} is the log of another file that had this name, and may have what is nowhere else{}: move it to where that file is now, under that file's name and {ending:?}, and open that file; or move it away",
+        "{log:?} is the log of another file that had this name, and may have what is nowhere else{}: move it to where that file is now, under that file's name and {ending:?}, and open that file, or let `annals recover` read it; or move it away",
         counted(*commits)
     )]
     OrphanLog {

@@ -159,7 +159,7 @@ impl Envelope {
         let mut id = None;
         let mut v0 = None;
         let mut wrong = None;
-        let notes = json::scan(payload, |key, raw| {
+        let notes = json::scan_names(payload, |key, raw| {
             let place = match key.as_ref() {
                 "id" => {
                     id = Some(raw);

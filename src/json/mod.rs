@@ -16,6 +16,7 @@ mod walk;
 
 pub(crate) use draft::{Draft, Members};
 pub(crate) use dump::Out;
+pub(crate) use raw::scan_names;
 pub use raw::{DEPTH_MAX, Fault, Notes, Object, Raw, scan};
 pub use value::Json;
 pub(crate) use walk::{Leaf, Path, Sort, Step, decoded, walk};

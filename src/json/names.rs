@@ -72,10 +72,10 @@ fn mark(name: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::scan;
+    use crate::json::scan_names;
 
     fn again(text: &str) -> Option<usize> {
-        scan(text, |_, _| ()).unwrap().repeated
+        scan_names(text, |_, _| ()).unwrap().repeated
     }
 
     #[test]

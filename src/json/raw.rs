@@ -33,7 +33,8 @@ pub struct Notes {
     /// Whether the text contains `NaN`, `Infinity` or `-Infinity`. Python writes and reads them, but they are not JSON.
     pub non_finite: bool,
     /// The byte, from 0, where a name begins that its object has already. Readers differ in which of the two members counts:
-    /// the last one here and in Python, the first one in SQLite's `json_extract`. `None` if no object has a name twice.
+    /// the last one here and in Python, the first one in SQLite's `json_extract`. `None` if no object has a name twice, and
+    /// from [`scan`], which does not look for it.
     pub repeated: Option<usize>,
 }
 
@@ -84,15 +85,19 @@ impl<'a> Object<'a> {
 ///
 /// # Errors
 /// [`Fault`] at the first wrong byte. The caller must then discard the members that `visit` received.
-pub fn scan<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, Raw<'a>)) -> Result<Notes, Fault> {
-    let mut reader = Reader { names: Some(Names::default()), ..Reader::new(text, 0) };
-    reader.white_space();
-    if reader.peek() != Some(b'{') {
-        return Err(reader.fault("expected an object"));
-    }
-    reader.object(1, &mut visit)?;
-    reader.end()?;
-    Ok(reader.notes)
+pub fn scan<'a>(text: &'a str, visit: impl FnMut(Cow<'a, str>, Raw<'a>)) -> Result<Notes, Fault> {
+    Reader::new(text, 0).whole_object(visit)
+}
+
+/// Does what [`scan`] does, and looks also for a member that its object has already.
+///
+/// # Errors
+/// As [`scan`].
+pub(crate) fn scan_names<'a>(
+    text: &'a str,
+    visit: impl FnMut(Cow<'a, str>, Raw<'a>),
+) -> Result<Notes, Fault> {
+    Reader { names: Some(Names::default()), ..Reader::new(text, 0) }.whole_object(visit)
 }
 
 impl<'a> Raw<'a> {
@@ -244,6 +249,17 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(text: &'a str, at: usize) -> Self {
         Self { text, at, notes: Notes::default(), names: None }
+    }
+
+    /// Reads a text that is one object.
+    fn whole_object(mut self, mut visit: impl FnMut(Cow<'a, str>, Raw<'a>)) -> Result<Notes, Fault> {
+        self.white_space();
+        if self.peek() != Some(b'{') {
+            return Err(self.fault("expected an object"));
+        }
+        self.object(1, &mut visit)?;
+        self.end()?;
+        Ok(self.notes)
     }
 
     fn fault(&self, what: &'static str) -> Fault {

@@ -273,6 +273,7 @@ mod tests {
         "maintenance",
         "is_read_only",
         "is_in_memory",
+        "damaged_logs",
         "place",
         "catch_up",
         "projections",

@@ -62,7 +62,7 @@ pub(super) fn of_base_state(path: &str, document: &BaseDocument) -> Vec<Problem>
             add(format!("its {field} has {bytes} bytes, at most {max} are accepted"), action);
         }
     }
-    if let Some(at) = json::scan(document.as_str(), |_, _| ()).ok().and_then(|notes| notes.repeated) {
+    if let Some(at) = json::scan_names(document.as_str(), |_, _| ()).ok().and_then(|notes| notes.repeated) {
         add(named_twice(at), NAMED_TWICE);
     }
     let count = document.usages().map_or(0, long_texts_of_usages);
@@ -85,7 +85,7 @@ pub(super) fn of_event(path: &str, event: &NewEvent) -> impl Iterator<Item = Pro
 
 /// Returns a problem for each way in which SQL shows a stored event otherwise than it is. `path` is its place.
 pub(super) fn of_stored(path: &str, event: &StoredEvent) -> impl Iterator<Item = Problem> + use<> {
-    let repeated = json::scan(&event.payload, |_, _| ()).ok().and_then(|notes| notes.repeated);
+    let repeated = json::scan_names(&event.payload, |_, _| ()).ok().and_then(|notes| notes.repeated);
     of_payload(path, &event.kind, &event.payload, repeated)
 }
 

@@ -110,6 +110,7 @@ const SKIPPED: &[&str] = &[
     "bundle",
     "upgrade",
     "backup",
+    "recover",
     "restore",
     "merge",
     "split",

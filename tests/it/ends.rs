@@ -200,6 +200,7 @@ mod programs {
         ("rebuild", Some(&[])),
         ("backup", Some(&["{folder}/backup.db"])),
         ("restore", None),
+        ("recover", None),
         ("upgrade", Some(&[])),
         ("archive", Some(&["{id}"])),
         ("unarchive", Some(&["{id}"])),

@@ -126,6 +126,7 @@ mod query_limits;
 mod reading;
 mod recognition;
 mod recording;
+mod recover;
 mod redact;
 #[cfg(feature = "server")]
 mod remote;

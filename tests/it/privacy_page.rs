@@ -81,7 +81,13 @@ const STATEMENTS: &[(&str, &[&str])] = &[
     ),
     ("3. The file is written anew", &["a_vacuum_makes_the_file_smaller"]),
     ("A test plants a word in every place", &["no_byte_of_a_redacted_text_is_left_in_file_or_log"]),
-    ("Not overwritten: **backups and exports**", &["an_erasure_or_redaction_starts_a_new_full_backup"]),
+    (
+        "Not overwritten: **backups and exports**",
+        &[
+            "an_erasure_or_redaction_starts_a_new_full_backup",
+            "what_is_behind_a_damaged_frame_is_kept_and_named_and_comes_back",
+        ],
+    ),
     (
         "The hash chain commits to the SHA-256",
         &[

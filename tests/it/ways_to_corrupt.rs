@@ -208,7 +208,11 @@ fn locks_on(file: &Path) -> Vec<String> {
     let is_on = |line: &&str| {
         line.split_whitespace().any(|word| word.ends_with(&number) && word.len() > number.len())
     };
-    locks.lines().filter(is_on).map(str::to_owned).collect()
+    // The system gives the list in parts. A lock may be in two of them, each time with another number.
+    let unnumbered = |line: &str| line.split_once(": ").map_or(line, |(_, lock)| lock).to_owned();
+    let mut found: Vec<String> = locks.lines().filter(is_on).map(unnumbered).collect();
+    found.dedup();
+    found
 }
 
 /// Locks the bytes that every connection locks for reading, as a second copy of SQLite in this process does.

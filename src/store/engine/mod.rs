@@ -12,6 +12,7 @@ pub(super) mod forks;
 pub(super) mod functions;
 pub(super) mod heap;
 pub(super) mod joined;
+pub(super) mod parts;
 pub(super) mod readers;
 pub(in crate::store) mod strangers;
 pub(super) mod trace;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::checkpoint;
 use super::place::{self, Place};
+use super::{checkpoint, damaged_log};
 use crate::error::{Error, Result};
 use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, prove, set_up};
 use crate::store::derived::schema;
@@ -107,6 +107,9 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Opened> {
     let keep_log = |keep| db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
     keep_log(keeps_log).doing("opening the database")?;
     let known = recognise(&db, place, Schema::IsReadLater)?;
+    if keeps_log && known > 0 {
+        damaged_log::keep(&db, place, options.busy_timeout)?;
+    }
     keep_log(false).doing("opening the database")?;
     if db.is_readonly("main").doing("opening the database")? {
         return Err(Error::ReadOnly { path: place.path() });

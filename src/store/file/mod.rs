@@ -5,7 +5,9 @@
 //! `table` and `engine`.
 
 pub(super) mod checkpoint;
+pub(super) mod damaged_log;
 pub(super) mod database;
+pub(super) mod frames;
 pub(super) mod orphan;
 pub(super) mod place;
 pub(super) mod presence;

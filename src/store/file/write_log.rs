@@ -1,9 +1,12 @@
 //! Reports how long the write-ahead log is, which readers keep it from restarting at its beginning, and who writes to it.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
+use super::damaged_log;
+use super::place::Place;
 use super::presence::Presence;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::store::Maintenance;
 use crate::untrusted;
@@ -75,6 +78,30 @@ impl WriteLog {
     }
 }
 
+/// A copy of a file whose write-ahead log was damaged, as it was before the next write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DamagedLog {
+    /// The copy of the file. Its log lies beside it.
+    pub path: PathBuf,
+    /// The number of commits behind the damage. They were acknowledged, and the file does not have them.
+    pub commits: u64,
+}
+
+impl DamagedLog {
+    /// Says what was found and what to do.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!(
+            "its write-ahead log was damaged: {} commits behind the damage are not in it; a copy of both was kept as {:?}; \
+             `annals recover {} --into NEW` puts what is whole into a new file; remove the copy when you have it",
+            self.commits,
+            self.path,
+            self.path.display()
+        )
+    }
+}
+
 /// A process that reads from the write-ahead log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -103,6 +130,17 @@ impl Maintenance<'_> {
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
         self.store.0.presence.log().and_then(super::place::free_bytes)
+    }
+
+    /// Returns the copies that were kept of the file because its write-ahead log was damaged, each with what only it has. They
+    /// stay until they are removed by hand.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the folder of the file or a copy cannot be read.
+    pub fn damaged_logs(&self) -> Result<Vec<DamagedLog>> {
+        let Place::File(path) = &self.store.0.place else { return Ok(Vec::new()) };
+        let kept = damaged_log::kept(path)?.into_iter();
+        Ok(kept.map(|(path, commits)| DamagedLog { path, commits }).collect())
     }
 
     /// Returns why appends fail now, if the last one of this store did, and a transaction cannot begin. Writes nothing. Waits

@@ -323,6 +323,10 @@ impl Store {
         for what in wrong {
             seen.of_the_file(what);
         }
+        let damaged = seen.bear("the folder of the file", self.maintenance().damaged_logs())?;
+        for damaged in damaged.unwrap_or_default() {
+            seen.of_the_file(damaged.describe());
+        }
         let never_filled = seen.bear("the row of the file", self.maintenance().was_never_filled())?;
         let never_filled = (never_filled == Some(true)).then(|| NEVER_FILLED.to_owned());
         let note = |what| Finding { conversation: None, sequence: None, what };

@@ -1,0 +1,95 @@
+//! `annals recover`: puts what a damaged or orphaned write-ahead log has into a file.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::carry::{How, Outcome, Target, all, refuse_same};
+use super::print::{Output, plural};
+use super::{Place, REFUSED};
+use crate::error::{Error, Result};
+use crate::ids::ConversationId;
+use crate::store::{ConversationFilter, Options, apply_log};
+use crate::transfer::Scratch;
+use crate::untrusted;
+
+/// Put what a damaged or orphaned write-ahead log has into another file
+///
+/// SQLite reads a write-ahead log (FILE-wal) up to the first damage, and nothing of a log whose file is elsewhere. This command
+/// reads all commits that are whole, together with the file, and copies every conversation that follows from its hashes. What
+/// it reads is not changed.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals recover annals.db.damaged-1f0c9a3e5b7d2468 --into recovered.db     the copy that was kept of a file
+  annals recover annals.db-wal --base moved.db --into recovered.db          a log whose file was moved
+  annals recover annals.db-wal --into recovered.db                          a log whose file is gone")]
+pub(super) struct Arguments {
+    /// A file with its log beside it, or a log (its name ends with -wal)
+    pub file: PathBuf,
+    /// The file that the log belongs to, if it is elsewhere now
+    #[arg(long, value_name = "FILE")]
+    pub base: Option<PathBuf>,
+    /// The file to copy into; created if it is missing
+    #[arg(long, value_name = "FILE")]
+    pub into: PathBuf,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
+    let (base, log) = parts(command);
+    refuse_same(&command.file, &command.into)?;
+    let base = command.base.clone().or_else(|| base.exists().then_some(base));
+    if let Some(base) = &base {
+        refuse_same(base, &command.into)?;
+    }
+    let scratch = Scratch::beside(&command.into);
+    let mut made = untrusted::create_private(scratch.path()).map_err(Error::io("writing", scratch.path()))?;
+    if let Some(base) = &base {
+        let mut from = untrusted::open_named(base).map_err(Error::io("reading", base))?;
+        std::io::copy(&mut from, &mut made).map_err(Error::io("writing", scratch.path()))?;
+    }
+    let mut from = untrusted::open_named(&log).map_err(Error::io("reading", &log))?;
+    let mut writer = BufWriter::new(&mut made);
+    let commits = apply_log(&mut from, &mut writer).map_err(Error::io("writing", scratch.path()))?;
+    drop(writer);
+    sync(&made, scratch.path())?;
+    if commits == 0 {
+        output.warn(format!("{}: there is no whole commit in it", log.display()));
+        return Ok(REFUSED);
+    }
+    output.remark(format!("{}: {}", log.display(), plural(commits, "commit")));
+    let options = Options { create: false, follow_projections: false, ..Options::default() };
+    let source = Place::alone(scratch.path()).open(&options)?;
+    let how = How { rename: false, dry_run: false };
+    let target = Target::open(&place.of(&command.into), false)?;
+    target.fill(|target| {
+        let mut outcome = Outcome::new(&command.into, &how);
+        outcome.carry(&source, target, &all(&source, &ConversationFilter::default())?, output)?;
+        // The file alone has the beginnings of those that the damage has hit.
+        let damaged = outcome.damaged();
+        if let Some(base) = base.as_deref().filter(|_| !damaged.is_empty()) {
+            let base = Place::alone(base).read_only()?;
+            let has = |id: &ConversationId| base.contains(id);
+            let there: Vec<ConversationId> = damaged
+                .into_iter()
+                .filter_map(|id| has(&id).map(|has| has.then_some(id)).transpose())
+                .collect::<Result<_>>()?;
+            outcome.carry(&base, target, &there, output)?;
+        }
+        outcome.finish(target, output)
+    })
+}
+
+/// Returns the paths of the database and of its log.
+fn parts(command: &Arguments) -> (PathBuf, PathBuf) {
+    let name = command.file.to_string_lossy().into_owned();
+    match name.strip_suffix("-wal") {
+        Some(base) => (PathBuf::from(base), command.file.clone()),
+        None => (command.file.clone(), PathBuf::from(format!("{name}-wal"))),
+    }
+}
+
+fn sync(file: &File, path: &Path) -> Result<()> {
+    file.sync_all().map_err(Error::io("writing", path))
+}

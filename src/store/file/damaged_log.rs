@@ -1,0 +1,143 @@
+//! Write-ahead logs with damage in the middle. The engine reads a log up to the first frame that is not whole, and the next
+//! commit overwrites what is behind it, although that was acknowledged.
+//!
+//! Behind such a frame there may be one commit after a power cut: the one whose sync was cut off. Two or more are damage: each
+//! was synced before the next one began. Then the file and its log are copied before anything is written, and
+//! `annals recover` reads the copy.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use super::frames::{self, HEADER, Header};
+use super::place::{Place, free_bytes};
+use crate::error::{Error, Result};
+use crate::store::engine::parts::Part;
+use crate::store::engine::transaction::Write;
+use crate::untrusted;
+
+/// What stands between the name of a file and the salts of its log in the name of a copy.
+const MARK: &str = ".damaged-";
+
+/// Behind as many frames of earlier logs, no frame of the present one is looked for.
+const STRANGE_MAX: u64 = 64;
+
+/// The engine that can say how long a log is without moving it into the file: 3.51.0.
+const NOOP_VERSION: i32 = 3_051_000;
+
+/// Copies the file and its log if the log has commits that the engine does not read. Returns the number of these commits.
+///
+/// # Errors
+/// [`Error::NoRoom`] if there is no room for the copy, [`Error::Io`] and [`Error::Busy`]. Then the file should not be written.
+pub(in crate::store) fn keep(db: &Connection, place: &Place, patience: std::time::Duration) -> Result<u64> {
+    let Place::File(at) = place else { return Ok(0) };
+    let path = &place.path();
+    let reading = || Error::io("reading the write-ahead log of", path);
+    let Some(used) = used_before_damage(db).map_err(reading())? else { return Ok(0) };
+    // From here on nothing is written, and what is behind the damage stays.
+    let write = Write::begin(db, patience)?;
+    let (Some(mut log), Some(mut file)) = (Part::log(db), Part::database(db)) else { return Ok(0) };
+    let Some((header, _)) = Header::read(&mut log).map_err(reading())? else { return Ok(0) };
+    log.seek(0);
+    let survey = frames::survey(io::BufReader::new(&mut log)).map_err(reading())?;
+    if survey.frames != used || survey.lost < 2 {
+        // The log has begun anew, or another process has written what was not there yet.
+        return Ok(0);
+    }
+    let commits = survey.lost;
+    let salts: String = header.salts.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut copy = at.as_os_str().to_owned();
+    copy.push(format!("{MARK}{salts}"));
+    let (copy, copied_log) = (PathBuf::from(&copy), beside(Path::new(&copy)));
+    let is_kept = std::fs::metadata(&copied_log).is_ok_and(|kept| kept.len() == log.size());
+    if !is_kept {
+        let needed = file.size().saturating_add(log.size());
+        if let Some(free) = free_bytes(at).filter(|free| *free < needed) {
+            return Err(Error::NoRoom { path: copy, needed, free });
+        }
+        log.seek(0);
+        // The log comes last: with it, the copy is complete.
+        write_out(&mut file, &copy).map_err(Error::io("writing", &copy))?;
+        write_out(&mut log, &copied_log).map_err(Error::io("writing", &copied_log))?;
+        if let Some(folder) = copy.parent() {
+            untrusted::sync_folder(folder).map_err(Error::io("writing", folder))?;
+        }
+    }
+    drop(write);
+    Ok(commits)
+}
+
+/// Returns the copies that were kept of a file, each with the number of commits that only it has.
+///
+/// # Errors
+/// [`Error::Io`] if the folder or a copy cannot be read.
+pub(in crate::store) fn kept(path: &Path) -> Result<Vec<(PathBuf, u64)>> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(Vec::new()) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut kept = Vec::new();
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(kept) };
+    for entry in entries {
+        let entry = entry.map_err(Error::io("reading", folder))?;
+        let of_this = |found: &str| {
+            let salts = found.strip_prefix(name)?.strip_prefix(MARK)?;
+            let are_digits = salts.len() == 16 && salts.bytes().all(|byte| byte.is_ascii_hexdigit());
+            are_digits.then_some(())
+        };
+        if entry.file_name().to_str().and_then(of_this).is_none() {
+            continue;
+        }
+        let (copy, log) = (entry.path(), beside(&entry.path()));
+        match untrusted::open_named(&log) {
+            Ok(log) => kept.push((
+                copy,
+                frames::survey(io::BufReader::new(log)).map_err(Error::io("reading", path))?.lost,
+            )),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io("reading", &log)(error)),
+        }
+    }
+    kept.sort();
+    Ok(kept)
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    PathBuf::from(log)
+}
+
+fn write_out(part: &mut Part<'_>, to: &Path) -> io::Result<()> {
+    match std::fs::remove_file(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file: File = untrusted::create_private(to)?;
+    io::copy(part, &mut file)?;
+    file.sync_all()
+}
+
+/// Returns how many frames of the log the engine uses, if there seem to be two commits or more behind them.
+fn used_before_damage(db: &Connection) -> io::Result<Option<u64>> {
+    if rusqlite::version_number() < NOOP_VERSION {
+        return Ok(None);
+    }
+    let frames = db.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get::<_, i64>(1));
+    let used = frames.map_err(io::Error::other)?.max(0).cast_unsigned();
+    let Some(mut log) = Part::log(db) else { return Ok(None) };
+    let Some((header, _)) = Header::read(&mut log)? else { return Ok(None) };
+    let (mut commits, mut strange) = (0, 0);
+    let mut at = HEADER as u64 + used * header.frame_bytes();
+    while at + header.frame_bytes() <= log.size() && strange < STRANGE_MAX && commits < 2 {
+        let mut begin = [0; 16];
+        log.seek(at);
+        log.read_exact(&mut begin)?;
+        match header.is_commit(&begin) {
+            Some(is_commit) => (commits, strange) = (commits + u64::from(is_commit), 0),
+            None => strange += 1,
+        }
+        at += header.frame_bytes();
+    }
+    Ok((commits > 1).then_some(used))
+}

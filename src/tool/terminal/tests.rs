@@ -218,7 +218,8 @@ async fn a_running_command_takes_input_and_shows_its_output() {
     assert_eq!(shown(&answer), result("", 0));
     assert_eq!(&*answer.metadata.suffix, "\n[The command completed with exit code 0. CTRL+D was sent.]");
 
-    desk.call_until(moment("echo begun; sleep 600"), "begun").await;
+    // One process prints and sleeps: between two commands of the shell, Ctrl-C may reach neither.
+    desk.call_until(moment("sh -c 'echo begun; exec sleep 600'"), "begun").await;
     let answer = desk.input("C-c").await;
     assert_eq!((text(&answer).as_str(), answer.exit_code), ("^C", Some(130)));
     for (arguments, expected) in [

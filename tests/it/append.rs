@@ -303,7 +303,9 @@ fn payloads_come_back_byte_for_byte() {
         payload("large", "K", json!({"text": "ä".repeat(300_000)})),
     ];
     for text in &odd {
-        store.append(&talk, Expected::Any, &[NewEvent::parse(text.clone()).unwrap()]).unwrap();
+        // As an import reads them: a new event may not name a member twice.
+        let event = NewEvent::parse_lenient(text.clone(), EventId::mint).unwrap();
+        store.append(&talk, Expected::Any, &[event]).unwrap();
     }
     let stored: Vec<String> = all_events(&store, &talk).into_iter().map(|event| event.payload).collect();
     assert_eq!(stored, odd);

@@ -185,7 +185,9 @@ fn a_payload_keeps_its_bytes_whatever_its_ids_are() {
             )
         })
         .collect();
-    let events: Vec<NewEvent> = texts.iter().map(|text| NewEvent::parse(&**text).unwrap()).collect();
+    // As an import reads them: a new event may not name a member twice.
+    let read = |text: &String| NewEvent::parse_lenient(&**text, annals::EventId::mint).unwrap();
+    let events: Vec<NewEvent> = texts.iter().map(read).collect();
     store.append(&talk, Expected::Empty, &events).unwrap();
     let page = store.events(&talk, &EventQuery::default(), 10).unwrap();
     let stored: Vec<&str> = page.events.iter().map(|event| &*event.payload).collect();

@@ -84,7 +84,7 @@ impl WriteLog {
 pub struct DamagedLog {
     /// The copy of the file. Its log lies beside it.
     pub path: PathBuf,
-    /// The number of commits behind the damage. They were acknowledged, and the file does not have them.
+    /// The number of commits behind the damage, which the file does not have. With `Durability::Full` they were acknowledged.
     pub commits: u64,
 }
 
@@ -93,8 +93,9 @@ impl DamagedLog {
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
-            "its write-ahead log was damaged: {} commits behind the damage are not in it; a copy of both was kept as {:?}; \
-             `annals recover {} --into NEW` puts what is whole into a new file; remove the copy when you have it",
+            "its write-ahead log had {} commits behind a frame that is not whole, and they are not in it: it was damaged, or a power \
+             cut came before commits without syncs were written; a copy of both was kept as {:?}; `annals recover {} --into NEW` \
+             puts what is whole into a new file; remove the copy when you have it",
             self.commits,
             self.path,
             self.path.display()

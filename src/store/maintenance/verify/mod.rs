@@ -23,7 +23,7 @@ use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::store::derived::projection;
 use crate::store::engine::{WhileDoing as _, is_damage, translate};
 use crate::store::table::{catalogue, change, guards, log};
-use crate::store::{Audit, NEVER_FILLED, Store};
+use crate::store::{Audit, DamagedLog, NEVER_FILLED, Store};
 use changes::described;
 
 const BLOBS: &str = "SELECT b.key, b.digest, c.id, a.path FROM attachment AS a JOIN blob AS b ON b.key = a.blob \
@@ -324,13 +324,13 @@ impl Store {
             seen.of_the_file(what);
         }
         let damaged = seen.bear("the folder of the file", self.maintenance().damaged_logs())?;
-        for damaged in damaged.unwrap_or_default() {
-            seen.of_the_file(damaged.describe());
-        }
         let never_filled = seen.bear("the row of the file", self.maintenance().was_never_filled())?;
         let never_filled = (never_filled == Some(true)).then(|| NEVER_FILLED.to_owned());
         let note = |what| Finding { conversation: None, sequence: None, what };
-        seen.notes.extend(strange.into_iter().chain(never_filled).map(note));
+        // It may also be what a power cut leaves of commits that were not synced.
+        let damaged = damaged.unwrap_or_default();
+        let damaged = damaged.iter().map(DamagedLog::describe);
+        seen.notes.extend(strange.into_iter().chain(never_filled).chain(damaged).map(note));
         Ok(())
     }
 }

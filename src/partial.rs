@@ -18,6 +18,13 @@ pub(crate) const ENDING: &str = ".partial";
 /// The ends of the names of the files that SQLite keeps beside a database.
 pub(crate) const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
+/// Returns the path of a file that SQLite keeps beside a database. `ending` is one of [`BESIDE`].
+pub(crate) fn beside(database: &Path, ending: &str) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push(ending);
+    PathBuf::from(path)
+}
+
 /// The name of the complete thing within the folder.
 const CONTENT: &str = "content";
 

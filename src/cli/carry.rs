@@ -116,7 +116,7 @@ pub(super) fn merge(place: &Place<'_>, command: &Merge, output: &Output) -> Resu
         let mut outcome = Outcome::new(&command.into, &command.how);
         for source in &sources {
             let ids = all(source, &ConversationFilter::default())?;
-            outcome.carry(source, target, &ids, output)?;
+            outcome.carry((&source.path(), source), target, &ids, output)?;
             let strays = source.strays(None)?.into_iter();
             outcome
                 .damage
@@ -146,7 +146,7 @@ pub(super) fn split(place: &Place<'_>, command: &Split, output: &Output) -> Resu
         let mut outcome = Outcome::new(&command.to, &command.how);
         outcome.moves = command.moves;
         let ids = with_sub_agents(&source, ids)?;
-        outcome.carry(&source, target, &ids, output)?;
+        outcome.carry((&source.path(), &source), target, &ids, output)?;
         outcome.finish(target, output)
     })
 }
@@ -159,7 +159,7 @@ pub(super) fn copy(place: &Place<'_>, command: &Copy, output: &Output) -> Result
     target.fill(|target| {
         let mut outcome = Outcome::new(&command.to, &command.how);
         let ids = with_sub_agents(&source, ids)?;
-        outcome.carry(&source, target, &ids, output)?;
+        outcome.carry((&source.path(), &source), target, &ids, output)?;
         outcome.finish(target, output)
     })
 }
@@ -250,9 +250,10 @@ impl<'a> Outcome<'a> {
         Self { target, how, moves: false, started: Instant::now(), reports: Vec::new(), damage: Vec::new() }
     }
 
+    /// Copies conversations from a source, which the reports call `name`.
     pub(super) fn carry(
         &mut self,
-        source: &Store,
+        (name, source): (&Path, &Store),
         target: &Store,
         ids: &[ConversationId],
         output: &Output,
@@ -280,7 +281,7 @@ impl<'a> Outcome<'a> {
                     report.problems.push(STAYS.into());
                 }
             }
-            self.reports.push((source.path(), report, moved));
+            self.reports.push((name.to_owned(), report, moved));
         }
         bar.finish_and_clear();
         drop(words);

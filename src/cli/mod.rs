@@ -255,7 +255,7 @@ impl<'a> Place<'a> {
         let store = ends::opened(|| self.open_here_or_shared(&options))?;
         upgrade::tell(&store, self.path);
         loading::tell(&store);
-        for damaged in store.maintenance().damaged_logs()? {
+        for damaged in store.maintenance().damaged_logs() {
             print::tell(format_args!("annals: {}: {}", self.path.display(), damaged.describe()));
         }
         if let Some(warning) = store.maintenance().write_log().warning() {

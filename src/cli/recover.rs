@@ -1,16 +1,15 @@
 //! `annals recover`: puts what a damaged or orphaned write-ahead log has into a file.
 
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::io::{BufWriter, ErrorKind};
+use std::path::PathBuf;
 
 use clap::Args;
 
+use super::Place;
 use super::carry::{How, Outcome, Target, all, refuse_same};
 use super::print::{Output, plural};
-use super::{Place, REFUSED};
 use crate::error::{Error, Result};
-use crate::ids::ConversationId;
+use crate::partial::beside;
 use crate::store::{ConversationFilter, Options, apply_log};
 use crate::transfer::Scratch;
 use crate::untrusted;
@@ -43,21 +42,27 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     if let Some(base) = &base {
         refuse_same(base, &command.into)?;
     }
-    let scratch = Scratch::beside(&command.into);
+    let cannot = |what: &str| Error::CannotOpen { path: log.clone(), what: what.into() };
+    let (mut from, _) = untrusted::open(&log).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            cannot("it does not exist; name a log, or a file that has its log (-wal) beside it")
+        }
+        _ => Error::io("reading", &log)(error),
+    })?;
+    let mut scratch = Scratch::beside(&command.into);
     let mut made = untrusted::create_private(scratch.path()).map_err(Error::io("writing", scratch.path()))?;
+    scratch.lock()?;
     if let Some(base) = &base {
-        let mut from = untrusted::open_named(base).map_err(Error::io("reading", base))?;
-        std::io::copy(&mut from, &mut made).map_err(Error::io("writing", scratch.path()))?;
+        let (mut base, _) = untrusted::open(base).map_err(Error::io("reading", base))?;
+        std::io::copy(&mut base, &mut made).map_err(Error::io("writing", scratch.path()))?;
     }
-    let mut from = untrusted::open_named(&log).map_err(Error::io("reading", &log))?;
     let mut writer = BufWriter::new(&mut made);
     let commits = apply_log(&mut from, &mut writer).map_err(Error::io("writing", scratch.path()))?;
     drop(writer);
-    sync(&made, scratch.path())?;
     if commits == 0 {
-        output.warn(format!("{}: there is no whole commit in it", log.display()));
-        return Ok(REFUSED);
+        return Err(cannot("it has no whole commit; nothing can be read from it"));
     }
+    made.sync_all().map_err(Error::io("writing", scratch.path()))?;
     output.remark(format!("{}: {}", log.display(), plural(commits, "commit")));
     let options = Options { create: false, follow_projections: false, ..Options::default() };
     let source = Place::alone(scratch.path()).open(&options)?;
@@ -65,17 +70,19 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let target = Target::open(&place.of(&command.into), false)?;
     target.fill(|target| {
         let mut outcome = Outcome::new(&command.into, &how);
-        outcome.carry(&source, target, &all(&source, &ConversationFilter::default())?, output)?;
+        let ids = all(&source, &ConversationFilter::default())?;
+        outcome.carry((&log, &source), target, &ids, output)?;
         // The file alone has the beginnings of those that the damage has hit.
         let damaged = outcome.damaged();
         if let Some(base) = base.as_deref().filter(|_| !damaged.is_empty()) {
             let base = Place::alone(base).read_only()?;
-            let has = |id: &ConversationId| base.contains(id);
-            let there: Vec<ConversationId> = damaged
-                .into_iter()
-                .filter_map(|id| has(&id).map(|has| has.then_some(id)).transpose())
-                .collect::<Result<_>>()?;
-            outcome.carry(&base, target, &there, output)?;
+            let mut there = Vec::new();
+            for id in damaged {
+                if base.contains(&id)? {
+                    there.push(id);
+                }
+            }
+            outcome.carry((&base.path(), &base), target, &there, output)?;
         }
         outcome.finish(target, output)
     })
@@ -86,10 +93,6 @@ fn parts(command: &Arguments) -> (PathBuf, PathBuf) {
     let name = command.file.to_string_lossy().into_owned();
     match name.strip_suffix("-wal") {
         Some(base) => (PathBuf::from(base), command.file.clone()),
-        None => (command.file.clone(), PathBuf::from(format!("{name}-wal"))),
+        None => (command.file.clone(), beside(&command.file, "-wal")),
     }
-}
-
-fn sync(file: &File, path: &Path) -> Result<()> {
-    file.sync_all().map_err(Error::io("writing", path))
 }

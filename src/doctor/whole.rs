@@ -26,8 +26,7 @@ impl Doctor<'_> {
             }
         }
         if self.looks_for(Trouble::Structure) {
-            let damaged = self.store.maintenance().damaged_logs();
-            for damaged in seen.bear(None, "the folder of the file", damaged)?.unwrap_or_default() {
+            for damaged in self.store.maintenance().damaged_logs() {
                 let finding = Finding::new(Trouble::Structure, None, damaged.describe(), None);
                 seen.findings.push(Finding { is_note: true, ..finding });
             }

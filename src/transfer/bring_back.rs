@@ -67,7 +67,7 @@ impl Scratch {
     }
 
     /// Locks the database, which was made meanwhile.
-    fn lock(&mut self) -> Result<()> {
+    pub(crate) fn lock(&mut self) -> Result<()> {
         let lock = untrusted::open_to_lock(&self.path).map_err(Error::io("opening", &self.path))?;
         lock.lock().map_err(Error::io("locking", &self.path))?;
         self.lock = Some(lock);

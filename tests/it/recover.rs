@@ -107,7 +107,8 @@ fn a_log_is_read_with_its_file_that_was_moved_and_alone_if_it_has_everything() {
     std::fs::write(path("annals.db-wal"), &log).unwrap();
     let (code, said) = program.fails(&["import", crate::support::folder::golden("legacy").to_str().unwrap()]);
     assert!(code != 0 && said.contains("annals recover"), "{said}");
-    program.succeed(&["recover", "annals.db-wal", "--base", "moved.db", "--into", "new.db"]);
+    let said = program.succeed(&["recover", "annals.db-wal", "--base", "moved.db", "--into", "new.db"]);
+    assert!(said.contains("  annals.db-wal") && !said.contains(".restored-"), "{said}");
     assert_eq!(events(&path("new.db")), APPENDS);
     let listed = program.json(&["--db", "new.db", "list"]);
     assert_eq!(listed["conversations"].as_array().unwrap().len(), 11);

@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -16,7 +17,7 @@ use super::place::{Place, free_bytes};
 use crate::error::{Error, Result};
 use crate::store::engine::parts::Part;
 use crate::store::engine::transaction::Write;
-use crate::untrusted;
+use crate::{partial, untrusted};
 
 /// What stands between the name of a file and the salts of its log in the name of a copy.
 const MARK: &str = ".damaged-";
@@ -27,30 +28,29 @@ const STRANGE_MAX: u64 = 64;
 /// The engine that can say how long a log is without moving it into the file: 3.51.0.
 const NOOP_VERSION: i32 = 3_051_000;
 
-/// Copies the file and its log if the log has commits that the engine does not read. Returns the number of these commits.
+/// Copies the file and its log if the log has commits that the engine does not read.
 ///
 /// # Errors
 /// [`Error::NoRoom`] if there is no room for the copy, [`Error::Io`] and [`Error::Busy`]. Then the file should not be written.
-pub(in crate::store) fn keep(db: &Connection, place: &Place, patience: std::time::Duration) -> Result<u64> {
-    let Place::File(at) = place else { return Ok(0) };
+pub(in crate::store) fn keep(db: &Connection, place: &Place, patience: Duration) -> Result<()> {
+    let Place::File(at) = place else { return Ok(()) };
     let path = &place.path();
     let reading = || Error::io("reading the write-ahead log of", path);
-    let Some(used) = used_before_damage(db).map_err(reading())? else { return Ok(0) };
+    let Some(used) = used_before_damage(db).map_err(reading())? else { return Ok(()) };
     // From here on nothing is written, and what is behind the damage stays.
     let write = Write::begin(db, patience)?;
-    let (Some(mut log), Some(mut file)) = (Part::log(db), Part::database(db)) else { return Ok(0) };
-    let Some((header, _)) = Header::read(&mut log).map_err(reading())? else { return Ok(0) };
+    let (Some(mut log), Some(mut file)) = (Part::log(db), Part::database(db)) else { return Ok(()) };
+    let Some(header) = Header::read(&mut log).map_err(reading())? else { return Ok(()) };
     log.seek(0);
     let survey = frames::survey(io::BufReader::new(&mut log)).map_err(reading())?;
     if survey.frames != used || survey.lost < 2 {
         // The log has begun anew, or another process has written what was not there yet.
-        return Ok(0);
+        return Ok(());
     }
-    let commits = survey.lost;
     let salts: String = header.salts.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut copy = at.as_os_str().to_owned();
     copy.push(format!("{MARK}{salts}"));
-    let (copy, copied_log) = (PathBuf::from(&copy), beside(Path::new(&copy)));
+    let (copy, copied_log) = (PathBuf::from(&copy), partial::beside(Path::new(&copy), "-wal"));
     let is_kept = std::fs::metadata(&copied_log).is_ok_and(|kept| kept.len() == log.size());
     if !is_kept {
         let needed = file.size().saturating_add(log.size());
@@ -66,46 +66,30 @@ pub(in crate::store) fn keep(db: &Connection, place: &Place, patience: std::time
         }
     }
     drop(write);
-    Ok(commits)
+    Ok(())
 }
 
-/// Returns the copies that were kept of a file, each with the number of commits that only it has.
-///
-/// # Errors
-/// [`Error::Io`] if the folder or a copy cannot be read.
-pub(in crate::store) fn kept(path: &Path) -> Result<Vec<(PathBuf, u64)>> {
-    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(Vec::new()) };
+/// Returns the copies that were kept of a file, as far as its folder may be listed, each with the number of commits that only
+/// it has. `None` if its log may not be read.
+pub(in crate::store) fn kept(path: &Path) -> Vec<(PathBuf, Option<u64>)> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut kept = Vec::new();
-    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(kept) };
-    for entry in entries {
-        let entry = entry.map_err(Error::io("reading", folder))?;
-        let of_this = |found: &str| {
-            let salts = found.strip_prefix(name)?.strip_prefix(MARK)?;
-            let are_digits = salts.len() == 16 && salts.bytes().all(|byte| byte.is_ascii_hexdigit());
-            are_digits.then_some(())
-        };
-        if entry.file_name().to_str().and_then(of_this).is_none() {
-            continue;
+    let of_this = |entry: std::fs::DirEntry| {
+        let found = entry.file_name();
+        let salts = found.to_str()?.strip_prefix(name)?.strip_prefix(MARK)?;
+        let are_digits = salts.len() == 16 && salts.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let log = partial::beside(&entry.path(), "-wal");
+        // Without its log, the copy is not complete.
+        if !are_digits || !log.exists() {
+            return None;
         }
-        let (copy, log) = (entry.path(), beside(&entry.path()));
-        match untrusted::open_named(&log) {
-            Ok(log) => kept.push((
-                copy,
-                frames::survey(io::BufReader::new(log)).map_err(Error::io("reading", path))?.lost,
-            )),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io("reading", &log)(error)),
-        }
-    }
+        let survey = untrusted::open(&log).and_then(|(log, _)| frames::survey(io::BufReader::new(log)));
+        Some((entry.path(), survey.ok().map(|survey| survey.lost)))
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut kept: Vec<_> = entries.filter_map(|entry| of_this(entry.ok()?)).collect();
     kept.sort();
-    Ok(kept)
-}
-
-fn beside(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    PathBuf::from(log)
+    kept
 }
 
 fn write_out(part: &mut Part<'_>, to: &Path) -> io::Result<()> {
@@ -126,7 +110,7 @@ fn used_before_damage(db: &Connection) -> io::Result<Option<u64>> {
     let frames = db.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get::<_, i64>(1));
     let used = frames.map_err(io::Error::other)?.max(0).cast_unsigned();
     let Some(mut log) = Part::log(db) else { return Ok(None) };
-    let Some((header, _)) = Header::read(&mut log)? else { return Ok(None) };
+    let Some(header) = Header::read(&mut log)? else { return Ok(None) };
     let (mut commits, mut strange) = (0, 0);
     let mut at = HEADER as u64 + used * header.frame_bytes();
     while at + header.frame_bytes() <= log.size() && strange < STRANGE_MAX && commits < 2 {

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::place::{self, Place};
 use super::{checkpoint, damaged_log};
 use crate::error::{Error, Result};
+use crate::partial;
 use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, prove, set_up};
 use crate::store::derived::schema;
 #[cfg(unix)]
@@ -141,7 +142,7 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Opened> {
 /// opening, so it is done before the first write.
 pub(in crate::store) fn make_ready(db: &Connection, place: &Place, options: &Options) -> Result<()> {
     transaction::be_patient(options.busy_timeout);
-    let journal: String = schema::with_statements(db, || {
+    let journal: String = schema::with_statements(db, options.busy_timeout, || {
         let journal = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
         journal.doing("turning on the write-ahead log")
     })?;
@@ -275,12 +276,10 @@ fn log_bytes(place: &Place) -> Option<u64> {
     bytes_beside(place, "-wal")
 }
 
-/// Returns the size of the file beside the database whose name has this end. `None` if there is none.
+/// Returns the size of a file beside the database, such as `-wal`. `None` if the file does not exist.
 fn bytes_beside(place: &Place, end: &str) -> Option<u64> {
     let Place::File(path) = place else { return None };
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(end);
-    std::fs::metadata(beside).ok().map(|beside| beside.len())
+    std::fs::metadata(partial::beside(path, end)).ok().map(|beside| beside.len())
 }
 
 /// Sets up a connection of the reader pool.

@@ -41,7 +41,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 
 impl Header {
     /// Reads the header. `None` if it is not one, or is damaged: then the engine reads nothing of the log.
-    pub(in crate::store) fn read(log: &mut impl Read) -> io::Result<Option<(Self, [u8; HEADER])>> {
+    pub(in crate::store) fn read(log: &mut impl Read) -> io::Result<Option<Self>> {
         let mut header = [0; HEADER];
         if !is_read(log, &mut header)? {
             return Ok(None);
@@ -59,7 +59,7 @@ impl Header {
         let mut salts = [0; 8];
         salts.copy_from_slice(&header[16..24]);
         let is_whole = sum == (word(&header, 24), word(&header, 28));
-        Ok(is_whole.then_some((Self { is_big, page, salts, sum }, header)))
+        Ok(is_whole.then_some(Self { is_big, page, salts, sum }))
     }
 
     /// The size of a frame, in bytes.
@@ -81,7 +81,7 @@ impl Header {
 /// Reads a whole log.
 pub(in crate::store) fn survey(mut log: impl Read) -> io::Result<Survey> {
     let mut survey = Survey::default();
-    let Some((header, _)) = Header::read(&mut log)? else { return Ok(survey) };
+    let Some(header) = Header::read(&mut log)? else { return Ok(survey) };
     let (mut sum, mut is_whole) = (header.sum, true);
     let (mut frame, mut count) = (vec![0; FRAME + header.page], 0);
     while is_read(&mut log, &mut frame)? {

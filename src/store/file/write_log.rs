@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::damaged_log;
 use super::place::Place;
 use super::presence::Presence;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::ids::Timestamp;
 use crate::store::Maintenance;
 use crate::untrusted;
@@ -85,7 +85,8 @@ pub struct DamagedLog {
     /// The copy of the file. Its log lies beside it.
     pub path: PathBuf,
     /// The number of commits behind the damage, which the file does not have. With `Durability::Full` they were acknowledged.
-    pub commits: u64,
+    /// `None` if the copy may not be read.
+    pub commits: Option<u64>,
 }
 
 impl DamagedLog {
@@ -93,10 +94,10 @@ impl DamagedLog {
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
-            "its write-ahead log had {} commits behind a frame that is not whole, and they are not in it: it was damaged, or a power \
+            "its write-ahead log had {}commits behind a frame that is not whole, and they are not in it: it was damaged, or a power \
              cut came before commits without syncs were written; a copy of both was kept as {:?}; `annals recover {} --into NEW` \
              puts what is whole into a new file; remove the copy when you have it",
-            self.commits,
+            self.commits.map(|commits| format!("{commits} ")).unwrap_or_default(),
             self.path,
             self.path.display()
         )
@@ -133,15 +134,13 @@ impl Maintenance<'_> {
         self.store.0.presence.log().and_then(super::place::free_bytes)
     }
 
-    /// Returns the copies that were kept of the file because its write-ahead log was damaged, each with what only it has. They
-    /// stay until they are removed by hand.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the folder of the file or a copy cannot be read.
-    pub fn damaged_logs(&self) -> Result<Vec<DamagedLog>> {
-        let Place::File(path) = &self.store.0.place else { return Ok(Vec::new()) };
-        let kept = damaged_log::kept(path)?.into_iter();
-        Ok(kept.map(|(path, commits)| DamagedLog { path, commits }).collect())
+    /// Returns the copies that were kept of the file because its write-ahead log was damaged. They stay until they are removed by
+    /// hand. Empty for a store in memory, and if the folder may not be listed.
+    #[must_use]
+    pub fn damaged_logs(&self) -> Vec<DamagedLog> {
+        let Place::File(path) = &self.store.0.place else { return Vec::new() };
+        let kept = damaged_log::kept(path).into_iter();
+        kept.map(|(path, commits)| DamagedLog { path, commits }).collect()
     }
 
     /// Returns why appends fail now, if the last one of this store did, and a transaction cannot begin. Writes nothing. Waits

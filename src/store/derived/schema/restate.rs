@@ -1,6 +1,8 @@
 //! Gives a derived object its statement back if the engine cannot read the stored one. Until then the engine reads nothing
 //! of the file: it reads the whole schema or none.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Role, wanted};
@@ -41,6 +43,7 @@ pub(in crate::store) fn pass_over(db: &Connection) -> rusqlite::Result<()> {
 /// The error of `work` if it has another reason or the object is not derived, and any write error.
 pub(in crate::store) fn with_statements<T>(
     db: &Connection,
+    patience: Duration,
     mut work: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     for _ in 0..OBJECTS_MAX {
@@ -49,7 +52,7 @@ pub(in crate::store) fn with_statements<T>(
             done => return done,
         };
         match unread(&error) {
-            Some(name) if restate(db, name)? => {}
+            Some(name) if restate(db, patience, name)? => {}
             _ => return Err(error),
         }
     }
@@ -57,14 +60,14 @@ pub(in crate::store) fn with_statements<T>(
 }
 
 /// Replaces the statement of a derived object. Returns whether there is such an object and its statement was another one.
-fn restate(db: &Connection, name: &str) -> Result<bool> {
+fn restate(db: &Connection, patience: Duration, name: &str) -> Result<bool> {
     let is_it = |object: &&super::Object| object.name == name && object.role() != Role::Truth;
     let Some(object) = wanted()?.iter().find(is_it) else { return Ok(false) };
     let defensive = rusqlite::config::DbConfig::SQLITE_DBCONFIG_DEFENSIVE;
     let was_defensive = db.db_config(defensive).doing(DOING)?;
     db.set_db_config(defensive, false).doing(DOING)?;
     let changed = pass_over(db).doing(DOING).and_then(|()| {
-        let write = Write::begin(db, std::time::Duration::from_secs(5))?;
+        let write = Write::begin(db, patience)?;
         let key = params![object.kind.as_str(), object.name];
         let stated: Option<Option<String>> =
             write.query_row(STATED, key, |row| row.get(0)).optional().doing(DOING)?;

@@ -40,7 +40,7 @@ type Visit<'a> = &'a mut dyn FnMut(u64, &Header, &[u8], bool) -> io::Result<()>;
 
 /// Calls `visit` with each frame of a log, its place, and whether it is whole, judged by what the frame before says of itself.
 fn each(log: &mut impl Read, visit: Visit<'_>) -> io::Result<()> {
-    let Some((header, _)) = Header::read(log)? else { return Ok(()) };
+    let Some(header) = Header::read(log)? else { return Ok(()) };
     let mut log = io::BufReader::new(log);
     let (mut before, mut at) = (header.sum, 0);
     let mut frame = vec![0; FRAME + header.page];

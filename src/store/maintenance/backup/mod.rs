@@ -205,11 +205,7 @@ pub(crate) fn discard(partial: &Path) {
 
 /// Returns the paths of the files that the engine may keep beside a file.
 fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
-    partial::BESIDE.iter().map(move |ending| {
-        let mut path = path.as_os_str().to_owned();
-        path.push(ending);
-        path.into()
-    })
+    partial::BESIDE.iter().map(move |ending| partial::beside(path, ending))
 }
 
 /// Returns the path of an unfinished file, in the same folder as its final path.

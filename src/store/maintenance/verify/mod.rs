@@ -323,12 +323,11 @@ impl Store {
         for what in wrong {
             seen.of_the_file(what);
         }
-        let damaged = seen.bear("the folder of the file", self.maintenance().damaged_logs())?;
         let never_filled = seen.bear("the row of the file", self.maintenance().was_never_filled())?;
         let never_filled = (never_filled == Some(true)).then(|| NEVER_FILLED.to_owned());
         let note = |what| Finding { conversation: None, sequence: None, what };
         // It may also be what a power cut leaves of commits that were not synced.
-        let damaged = damaged.unwrap_or_default();
+        let damaged = self.maintenance().damaged_logs();
         let damaged = damaged.iter().map(DamagedLog::describe);
         seen.notes.extend(strange.into_iter().chain(never_filled).chain(damaged).map(note));
         Ok(())

@@ -9,6 +9,10 @@ use crate::ids::EventId;
 /// The largest payload, in bytes: 64 MiB.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
+/// Who reads which of two members of the same name.
+pub(crate) const NAMED_TWICE: &str =
+    "Annals and Python take the last one, and SQL (json_extract, the views) the first";
+
 /// An event to append: its payload as it came, and the members that were read from it.
 ///
 /// ```

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use crate::event::foreign::ForeignUsage;
+use crate::event::new_event::NAMED_TWICE;
 use crate::event::{NewEvent, kind};
 use crate::ids::EVENT_ID_BYTES_MAX;
 use crate::json::{self, Object, Raw};
@@ -25,9 +26,6 @@ const COPIED: [&str; 10] = [
     "\"usage_to_metrics\"",
     "\"provenance\"",
 ];
-
-const NAMED_TWICE: &str =
-    "kept as it is; Annals and Python take the last one, and SQL (json_extract, the views) the first";
 
 /// Returns a problem for each part of a base state that is too long or ambiguous. `path` is its file.
 pub(super) fn of_base_state(path: &str, document: &BaseDocument) -> Vec<Problem> {
@@ -63,7 +61,7 @@ pub(super) fn of_base_state(path: &str, document: &BaseDocument) -> Vec<Problem>
         }
     }
     if let Some(at) = json::scan_names(document.as_str(), |_, _| ()).ok().and_then(|notes| notes.repeated) {
-        add(named_twice(at), NAMED_TWICE);
+        add(named_twice(at), &kept_as_it_is());
     }
     let count = document.usages().map_or(0, long_texts_of_usages);
     if count > 0 {
@@ -76,6 +74,10 @@ pub(super) fn of_base_state(path: &str, document: &BaseDocument) -> Vec<Problem>
 /// Says that an object has two members of the same name.
 fn named_twice(at: usize) -> String {
     format!("a member is named that its object has already, at byte {at}")
+}
+
+fn kept_as_it_is() -> String {
+    format!("kept as it is; {NAMED_TWICE}")
 }
 
 /// Returns a problem for each way in which SQL shows an event otherwise than it is. `path` is its place.
@@ -96,7 +98,7 @@ fn of_payload(
     repeated: Option<usize>,
 ) -> impl Iterator<Item = Problem> + use<> {
     let twice = repeated.map(|at| {
-        let action = NAMED_TWICE.to_owned();
+        let action = kept_as_it_is();
         Problem { path: path.to_owned(), problem: named_twice(at), action }
     });
     twice.into_iter().chain(long_of_event(path, kind, payload))

@@ -149,7 +149,9 @@ pub(in crate::store) fn refuse_second_name(_path: &FilePath) -> Result<()> {
 /// Returns how many bytes are free on the file system of `path`. `None` if the system does not report it.
 #[cfg(unix)]
 pub(in crate::store) fn free_bytes(path: &Path) -> Option<u64> {
-    rustix::fs::statvfs(folder_of(path)).ok().map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize))
+    let stat = rustix::fs::statvfs(folder_of(path)).ok()?;
+    // A file system that has no size reports nothing, as some in user space do.
+    (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 #[cfg(not(unix))]

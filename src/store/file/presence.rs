@@ -269,7 +269,7 @@ impl Watched {
 }
 
 impl Watched {
-    /// Returns the stamps of the file and of its log. A log without content is none.
+    /// Returns the stamps of the file and of its log. A log without content counts as missing.
     fn stamps(&self) -> [Option<Stamp>; 2] {
         [stamp(&self.paths[0]), stamp(&self.paths[LOG]).filter(|(_, bytes)| *bytes > 0)]
     }

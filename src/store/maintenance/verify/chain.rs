@@ -15,6 +15,7 @@ use super::row::{redacted_otherwise, wrong_column};
 use super::{Finding, Verification, VerifyProgress};
 use crate::chain::{self, Digest};
 use crate::error::{Error, Result};
+use crate::event::new_event::NAMED_TWICE;
 use crate::event::{Envelope, kind};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::status::Effect;
@@ -31,8 +32,6 @@ const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind,
 
 /// Reads only the index.
 const NEXT: &str = "SELECT min(sequence) FROM event WHERE conversation = ?1 AND sequence > ?2";
-
-const TWICE: &str = "Annals and Python take the last one, and SQL (json_extract, the views) the first";
 
 /// The most events that one read transaction covers.
 const PAGE: i64 = 1000;
@@ -305,7 +304,7 @@ impl<'a> Walk<'a> {
         if let Some(at) = read.as_ref().and_then(|(_, notes)| notes.repeated) {
             self.add_note(
                 sequence,
-                format!("it names a member that its object has already, at byte {at}: {TWICE}"),
+                format!("it names a member that its object has already, at byte {at}: {NAMED_TWICE}"),
             );
         }
         let envelope = read.map(|(envelope, _)| envelope);

@@ -44,7 +44,7 @@ pub(crate) fn is_partial(name: &str) -> bool {
 }
 
 /// Returns the two parts of the name of something unfinished: the beginning of the final name, and hex digits.
-fn parts(name: &str) -> Option<(&str, &str)> {
+pub(crate) fn parts(name: &str) -> Option<(&str, &str)> {
     let (of, digits) = name.strip_prefix('.')?.strip_suffix(ENDING)?.rsplit_once('.')?;
     let are_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     (are_digits && !of.is_empty()).then_some((of, digits))
@@ -94,10 +94,8 @@ impl Partial {
             let nameless = io::Error::new(io::ErrorKind::InvalidInput, "the path ends without a name");
             return Err(Error::io("creating", path)(nameless));
         };
-        let name = name.to_string_lossy();
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Leftovers::of(parent).clear(&name);
-        Self::begin(parent, &name)
+        clear(path);
+        Self::begin(parent(path), &name.to_string_lossy())
     }
 
     /// The place of the complete file or folder. Nothing is there at first.
@@ -111,6 +109,17 @@ impl Drop for Partial {
         // What cannot be removed now is removed by the next process.
         let _removed = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Removes what dead processes left of a file or folder, such as one that was killed when it had given the name.
+pub(crate) fn clear(path: &Path) {
+    if let Some(name) = path.file_name() {
+        Leftovers::of(parent(path)).clear(&name.to_string_lossy());
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// What lies unfinished in a folder, live or left behind.

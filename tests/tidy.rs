@@ -316,6 +316,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("projection", &["src/store/derived/projection/mod.rs"]),
     ("server_key", &["src/store/table/server_key.rs"]),
     ("subscription", &["src/store/read/subscription.rs"]),
+    ("write_log", &["src/store/engine/generation.rs"]),
     // The base state says that its figures have changed.
     ("usage_stale", &["src/store/derived/projection/", "src/store/table/base_state.rs"]),
 ];

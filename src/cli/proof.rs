@@ -12,6 +12,7 @@ use super::{DONE, Place, server_keys};
 use crate::audit::proof::{self, BundleOptions, Key, PublicKey, Scope, SignedHead, Withheld, write_bundle};
 use crate::error::{Error, Result, SetupError};
 use crate::ids::{ConversationId, Timestamp};
+use crate::partial;
 use crate::redact::Finder;
 use crate::store::Store;
 use crate::untrusted;
@@ -99,6 +100,7 @@ pub(super) fn keys(place: &Place<'_>, command: &Keys, output: &Output) -> Result
     let Some(file) = &command.file else { return Ok(DONE) };
     if command.new {
         let public_file = public_file(file);
+        [file, &public_file].into_iter().for_each(|made| partial::clear(made));
         if public_file.exists() {
             return Err(Error::WouldOverwrite { path: public_file });
         }

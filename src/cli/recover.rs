@@ -10,7 +10,7 @@ use super::carry::{How, Outcome, Target, all, refuse_same};
 use super::print::{Output, plural};
 use crate::error::{Error, Result};
 use crate::partial::beside;
-use crate::store::{ConversationFilter, Options, apply_log};
+use crate::store::{ConversationFilter, Options, apply_log, log_fits};
 use crate::transfer::Scratch;
 use crate::untrusted;
 
@@ -61,6 +61,15 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     drop(writer);
     if commits == 0 {
         return Err(cannot("it has no whole commit; nothing can be read from it"));
+    }
+    if let Some(base) = &base {
+        let (mut base, _) = untrusted::open(base).map_err(Error::io("reading", base))?;
+        if !log_fits(scratch.path(), &mut base, &mut from)? {
+            return Err(cannot(
+                "it does not go on from this file: one of them is of another age, or of another file; name the file it \
+                 belongs to with --base, or move the log away to read it alone",
+            ));
+        }
     }
     made.sync_all().map_err(Error::io("writing", scratch.path()))?;
     output.remark(format!("{}: {}", log.display(), plural(commits, "commit")));

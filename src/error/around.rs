@@ -32,6 +32,19 @@ pub enum AroundError {
         /// The number of whole commits in it. 0 if they cannot be counted.
         commits: u64,
     },
+    /// The write-ahead log beside the file does not go on from it: one of them is of another age, or of another file. Nothing
+    /// was changed.
+    #[error(
+        "{log:?} is not the log of {path:?} as that file is now: one of them is of another age, or of another file, and together \
+         they are neither; put back the one that belongs to the other, or move the log away to open the file without it; \
+         `annals recover` reads a log with the file it belongs to, or alone"
+    )]
+    OtherLog {
+        /// The file.
+        path: PathBuf,
+        /// The log.
+        log: PathBuf,
+    },
     /// The number of the file's schema and the record of its migrations contradict each other: another program has changed
     /// one of them. Nothing was written.
     #[error(

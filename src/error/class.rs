@@ -121,7 +121,7 @@ impl Error {
                 | SharedError::OtherVersion { .. }
                 | SharedError::NotItsReplica { .. },
             )
-            | Self::Around(AroundError::OrphanLog { .. })
+            | Self::Around(AroundError::OrphanLog { .. } | AroundError::OtherLog { .. })
             | Self::WouldOverwrite { .. } => ErrorClass::Unusable,
             Self::WrongSignature { .. }
             | Self::Moved { .. }

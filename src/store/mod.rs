@@ -62,9 +62,9 @@ pub use file::database::APPLICATION_ID;
 pub(crate) use file::database::{HEADER_BYTES, SQLITE_MAGIC, is_annals};
 #[cfg(feature = "cli")]
 pub(crate) use file::database::{engine_shares_its_cache, engine_version};
-#[cfg(feature = "cli")]
-pub(crate) use file::frames::apply as apply_log;
 pub use file::write_log::{DamagedLog, LogReader, WriteLog};
+#[cfg(feature = "cli")]
+pub(crate) use file::{frames::apply as apply_log, other_log::fits as log_fits};
 pub use maintenance::backup::{
     BackupFile, BackupFolder, BackupReport, BackupResult, Changes, CutEarly, RestoreOptions, RestorePoint,
     Restored,

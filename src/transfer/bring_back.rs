@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Copier, CopyOptions, CopyReport};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
+use crate::partial;
 use crate::store::{Backup, Options, RestorePoint, Store, clear_left, discard};
 use crate::untrusted;
 
@@ -55,6 +56,8 @@ impl Scratch {
         let name = format!("{}{}{}", NAME.0, uuid::Uuid::new_v4().simple(), NAME.1);
         let path = if path.is_dir() { path.join(name) } else { path.with_file_name(name) };
         clear_left(&path, &|file| {
+            // Also what was to become such a database.
+            let file = partial::parts(file).map_or(file, |(of, _)| of);
             let middle = file.strip_prefix(NAME.0).and_then(|rest| rest.strip_suffix(NAME.1));
             middle.is_some_and(|id| uuid::Uuid::try_parse(id).is_ok())
         });

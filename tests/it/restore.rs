@@ -27,6 +27,9 @@ use crate::support::{
 /// The table of the migrations. It is not part of a backup.
 const HISTORY: &str = "refinery_schema_history";
 
+/// The table with the name of the write-ahead log. Each copy has its own.
+const LOG_NAME: &str = "write_log";
+
 /// Returns the name and all rows of each table that is not derived.
 fn truth(path: &Path) -> Vec<(String, Vec<Vec<Value>>)> {
     let db = Connection::open(path).unwrap();
@@ -35,7 +38,8 @@ fn truth(path: &Path) -> Vec<(String, Vec<Vec<Value>>)> {
     let tables: Vec<String> =
         db.prepare(tables).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     let derived = projected::tables();
-    let tables = tables.into_iter().filter(|name| name != HISTORY && !derived.contains(name));
+    let tables =
+        tables.into_iter().filter(|name| ![HISTORY, LOG_NAME].contains(&&**name) && !derived.contains(name));
     tables
         .map(|name| {
             let mut all = rows(&db, &format!("SELECT * FROM {name}"));

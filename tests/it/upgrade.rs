@@ -28,10 +28,10 @@ fn frozen(scratch: &Scratch, name: &str) {
 /// Makes a file as the first `schema` migrations leave it, with one conversation of two events.
 fn older(scratch: &Scratch, schema: u32) {
     let mut db = Connection::open(scratch.database()).unwrap();
-    let target = refinery::Target::Version(schema as _);
-    migrations::migrations::runner().set_target(target).run(&mut db).unwrap();
     db.create_scalar_function("only_annals_appends_to_the_log", 0, FunctionFlags::SQLITE_UTF8, |_| Ok(true))
         .unwrap();
+    let target = refinery::Target::Version(schema as _);
+    migrations::migrations::runner().set_target(target).run(&mut db).unwrap();
     db.execute_batch(&format!(
         "PRAGMA application_id = {}; PRAGMA user_version = {schema}",
         annals::store::APPLICATION_ID

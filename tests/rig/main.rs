@@ -3,6 +3,7 @@
 //! Sizes come from the environment (`ANNALS_RIG_…`): small by default, large in `.ci/run`. A failure prints a
 //! line that replays it. `docs/reliability.md` says what is tested here and why.
 
+mod acts;
 mod facts;
 mod io;
 mod power;
@@ -10,4 +11,5 @@ mod random;
 mod recording;
 mod simulation;
 mod vfs;
+mod walker;
 mod workload;

@@ -11,7 +11,7 @@ use super::projection::{Description, PROJECTIONS};
 use super::schema;
 use crate::error::{AroundError, Error, Result};
 use crate::ids::Timestamp;
-use crate::store::engine::WhileDoing as _;
+use crate::store::engine::{WhileDoing as _, generation};
 use crate::store::options::Actor;
 use crate::store::table::repair::{self, Mending};
 use crate::store::table::{admin, base_state, change, guards};
@@ -21,7 +21,7 @@ mod migrations {
 }
 
 /// The number of the newest file in `migrations/`.
-const NEWEST_FILE: u32 = 24;
+const NEWEST_FILE: u32 = 25;
 
 /// The schema version that this program writes, in `PRAGMA user_version`. It grows by one with every migration, and
 /// with every projection that makes its tables itself.
@@ -240,6 +240,7 @@ pub(in crate::store) fn migrate(db: &mut Connection, path: &Path) -> Result<()> 
         overwrite("FAST")?;
     }
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION).doing("upgrading the schema")?;
+    generation::renew(&transaction).doing("upgrading the schema")?;
     transaction.commit().doing("upgrading the schema")
 }
 

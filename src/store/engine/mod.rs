@@ -10,6 +10,7 @@ mod error;
 pub(super) mod files;
 pub(super) mod forks;
 pub(super) mod functions;
+pub(super) mod generation;
 pub(super) mod heap;
 pub(super) mod joined;
 pub(super) mod parts;

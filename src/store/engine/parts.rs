@@ -2,7 +2,7 @@
 //! them once more could cost this process its locks.
 #![expect(unsafe_code, reason = "the engine has no safe wrapper for its files")]
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 
 use rusqlite::{Connection, ffi};
 
@@ -51,10 +51,18 @@ impl<'a> Part<'a> {
     pub(in crate::store) fn size(&self) -> u64 {
         self.bytes
     }
+}
 
-    /// Goes on reading at a byte.
-    pub(in crate::store) fn seek(&mut self, at: u64) {
-        self.at = at;
+impl Seek for Part<'_> {
+    /// Goes on reading at another byte.
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let (from, by) = match to {
+            SeekFrom::Start(at) => (at, 0),
+            SeekFrom::End(by) => (self.bytes, by),
+            SeekFrom::Current(by) => (self.at, by),
+        };
+        self.at = from.checked_add_signed(by).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::{WhileDoing as _, is_busy};
+use super::{WhileDoing as _, generation, is_busy};
 use crate::error::{Error, Result};
 
 thread_local! {
@@ -42,6 +42,8 @@ pub(in crate::store) fn be_patient(patience: Duration) {
 pub(in crate::store) struct Write<'a> {
     db: &'a Connection,
     open: bool,
+    /// The number of changes before it, if its commit may be the first one of a write-ahead log.
+    begins_log: Option<u64>,
 }
 
 impl<'a> Write<'a> {
@@ -54,9 +56,11 @@ impl<'a> Write<'a> {
     pub(in crate::store) fn begin(db: &'a Connection, patience: Duration) -> Result<Self> {
         let began = Instant::now();
         be_patient(patience);
+        // Within a transaction the engine does not say it.
+        let may_begin = generation::may_begin(db);
         let begun = db.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]));
         match begun {
-            Ok(_) => Ok(Self { db, open: true }),
+            Ok(_) => Ok(Self { db, open: true, begins_log: may_begin.then(|| db.total_changes()) }),
             Err(error) if is_busy(&error) => Err(busy(began)),
             Err(error) => Err(error).doing("beginning to write"),
         }
@@ -65,6 +69,9 @@ impl<'a> Write<'a> {
     /// Commits. When it returns, the changes are as durable as the store's options promise.
     pub(in crate::store) fn commit(mut self) -> Result<()> {
         let began = Instant::now();
+        if self.begins_log.is_some_and(|before| before != self.db.total_changes()) {
+            generation::renew(self.db).doing("committing")?;
+        }
         match self.db.prepare_cached("COMMIT").and_then(|mut statement| statement.execute([])) {
             Ok(_) => {
                 self.open = false;

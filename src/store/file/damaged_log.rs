@@ -6,7 +6,7 @@
 //! `annals recover` reads the copy.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use rusqlite::Connection;
 use super::frames::{self, HEADER, Header};
 use super::place::{Place, free_bytes};
 use crate::error::{Error, Result};
+use crate::store::engine::generation;
 use crate::store::engine::parts::Part;
 use crate::store::engine::transaction::Write;
 use crate::{partial, untrusted};
@@ -24,9 +25,6 @@ const MARK: &str = ".damaged-";
 
 /// Behind as many frames of earlier logs, no frame of the present one is looked for.
 const STRANGE_MAX: u64 = 64;
-
-/// The engine that can say how long a log is without moving it into the file: 3.51.0.
-const NOOP_VERSION: i32 = 3_051_000;
 
 /// Copies the file and its log if the log has commits that the engine does not read.
 ///
@@ -41,7 +39,7 @@ pub(in crate::store) fn keep(db: &Connection, place: &Place, patience: Duration)
     let write = Write::begin(db, patience)?;
     let (Some(mut log), Some(mut file)) = (Part::log(db), Part::database(db)) else { return Ok(()) };
     let Some(header) = Header::read(&mut log).map_err(reading())? else { return Ok(()) };
-    log.seek(0);
+    log.seek(SeekFrom::Start(0)).map_err(reading())?;
     let survey = frames::survey(io::BufReader::new(&mut log)).map_err(reading())?;
     if survey.frames != used || survey.lost < 2 {
         // The log has begun anew, or another process has written what was not there yet.
@@ -57,7 +55,7 @@ pub(in crate::store) fn keep(db: &Connection, place: &Place, patience: Duration)
         if let Some(free) = free_bytes(at).filter(|free| *free < needed) {
             return Err(Error::NoRoom { path: copy, needed, free });
         }
-        log.seek(0);
+        log.seek(SeekFrom::Start(0)).map_err(reading())?;
         // The log comes last: with it, the copy is complete.
         write_out(&mut file, &copy).map_err(Error::io("writing", &copy))?;
         write_out(&mut log, &copied_log).map_err(Error::io("writing", &copied_log))?;
@@ -104,18 +102,14 @@ fn write_out(part: &mut Part<'_>, to: &Path) -> io::Result<()> {
 
 /// Returns how many frames of the log the engine uses, if there seem to be two commits or more behind them.
 fn used_before_damage(db: &Connection) -> io::Result<Option<u64>> {
-    if rusqlite::version_number() < NOOP_VERSION {
-        return Ok(None);
-    }
-    let frames = db.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get::<_, i64>(1));
-    let used = frames.map_err(io::Error::other)?.max(0).cast_unsigned();
+    let used = generation::frames(db).map_or(0, |(all, _)| all);
     let Some(mut log) = Part::log(db) else { return Ok(None) };
     let Some(header) = Header::read(&mut log)? else { return Ok(None) };
     let (mut commits, mut strange) = (0, 0);
     let mut at = HEADER as u64 + used * header.frame_bytes();
     while at + header.frame_bytes() <= log.size() && strange < STRANGE_MAX && commits < 2 {
         let mut begin = [0; 16];
-        log.seek(at);
+        log.seek(SeekFrom::Start(at))?;
         log.read_exact(&mut begin)?;
         match header.is_commit(&begin) {
             Some(is_commit) => (commits, strange) = (commits + u64::from(is_commit), 0),

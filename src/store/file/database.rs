@@ -8,7 +8,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::place::{self, Place};
-use super::{checkpoint, damaged_log};
+use super::{checkpoint, damaged_log, other_log};
 use crate::error::{Error, Result};
 use crate::partial;
 use crate::store::derived::migration::{SCHEMA_VERSION, keep_plans, migrate, prove, set_up};
@@ -109,6 +109,7 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Opened> {
     keep_log(keeps_log).doing("opening the database")?;
     let known = recognise(&db, place, Schema::IsReadLater)?;
     if keeps_log && known > 0 {
+        other_log::refuse(&db, place)?;
         damaged_log::keep(&db, place, options.busy_timeout)?;
     }
     keep_log(false).doing("opening the database")?;
@@ -184,6 +185,7 @@ pub(in crate::store) fn open_as_it_is(place: &Place) -> Result<(Connection, u32)
     }
     let db = connect(place, &place.uri("?mode=ro"), READER_FLAGS)?;
     let found = recognise(&db, place, Schema::IsRead)?;
+    other_log::refuse(&db, place)?;
     Ok((db, found))
 }
 
@@ -204,7 +206,7 @@ pub(in crate::store) const READER_FLAGS: OpenFlags =
     OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_URI).union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
 /// The parameters for a file that no process changes while it is open, and that has no write-ahead log.
-const UNCHANGING: &str = "?mode=ro&immutable=1";
+pub(in crate::store) const UNCHANGING: &str = "?mode=ro&immutable=1";
 
 /// The parameters for a file that no process changes while it is open, and that has a write-ahead log. It needs no shared
 /// memory: the index of the log is in the memory of each connection.
@@ -242,7 +244,9 @@ pub(in crate::store) fn reader_uri(place: &Place) -> Result<String> {
     let look = |uri: &str| {
         let db = connect(place, uri, READER_FLAGS)?;
         begin_to_read(&db, uri).map_err(|error| refusal(error, place))?;
-        recognise(&db, place, Schema::IsRead)
+        let found = recognise(&db, place, Schema::IsRead)?;
+        other_log::refuse(&db, place)?;
+        Ok(found)
     };
     let mut uri = place.uri("?mode=ro");
     let mut found = look(&uri);

@@ -11,14 +11,14 @@ pub(crate) use apply::apply;
 
 /// The size of the header of a log, and of a frame without its page, in bytes.
 pub(in crate::store) const HEADER: usize = 32;
-const FRAME: usize = 24;
+pub(in crate::store) const FRAME: usize = 24;
 
 /// The beginning of a log.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Header {
     is_big: bool,
     /// The size of a page, in bytes.
-    page: usize,
+    pub(in crate::store) page: usize,
     /// What every frame of this log has, and no frame of an earlier one.
     pub(in crate::store) salts: [u8; 8],
     sum: (u32, u32),
@@ -35,7 +35,7 @@ pub(in crate::store) struct Survey {
     pub(in crate::store) lost: u64,
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).unwrap_or_default())
 }
 
@@ -99,7 +99,7 @@ pub(in crate::store) fn survey(mut log: impl Read) -> io::Result<Survey> {
 }
 
 /// Fills `buffer`. Returns whether there was enough to read.
-fn is_read(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+pub(super) fn is_read(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buffer) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         read => read.map(|()| true),

@@ -9,6 +9,7 @@ pub(super) mod damaged_log;
 pub(super) mod database;
 pub(super) mod frames;
 pub(super) mod orphan;
+pub(super) mod other_log;
 pub(super) mod place;
 pub(super) mod presence;
 pub(super) mod signal;

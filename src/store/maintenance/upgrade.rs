@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::backup::{self, write_beside};
 use crate::error::{Error, Result};
 use crate::store::derived::migration::{self, SCHEMA_VERSION};
-use crate::store::engine::{self, WhileDoing as _};
+use crate::store::engine::{self, WhileDoing as _, generation};
 use crate::store::file::database;
 use crate::store::file::place::Place;
 use crate::store::options::Options;
@@ -156,6 +156,7 @@ fn removals(db: &Connection) -> Result<i64> {
 fn write(db: &Connection, partial: &Path, schema: u32, counts: (u64, u64)) -> Result<()> {
     let doing = "copying the file as it is";
     db.execute("VACUUM INTO ?1", [partial.to_str().unwrap_or_default()]).doing(doing)?;
+    generation::renew_copy(partial).doing(doing)?;
     let (copy, copied) = database::open_as_it_is(&Place::file(partial))?;
     let wrong = engine::damage(&copy, "PRAGMA quick_check(1)", doing)?;
     if !wrong.is_empty() || copied != schema || self::counts(&copy)? != counts {

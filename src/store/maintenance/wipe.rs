@@ -12,8 +12,8 @@ use rusqlite::Connection;
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::store::derived::projection::search;
-use crate::store::engine::transaction;
 use crate::store::engine::{WhileDoing as _, is_busy};
+use crate::store::engine::{generation, transaction};
 use crate::store::file::database;
 use crate::store::file::place::{self, Place};
 use crate::store::table::admin::{self, ActKind, NewAct};
@@ -121,6 +121,8 @@ impl Maintenance<'_> {
             }
         })?;
         let bytes_after = self.store.write(|db| {
+            // All pages stand in other places now.
+            generation::renew(db).doing(doing)?;
             let (pages, _, page_bytes) = sizes(db)?;
             let detail = serde_json::json!({"bytes_before": bytes_before, "bytes_after": pages * page_bytes});
             let act =

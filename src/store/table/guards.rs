@@ -17,7 +17,7 @@ const CARRIED: &str =
 pub(in crate::store) const PASS: &str = "only_annals_appends_to_the_log";
 
 /// The migrations that create guards, in order. A later one may replace a guard of an earlier one.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../../../migrations/V1__event_log.sql"),
     include_str!("../../../migrations/V2__base_state.sql"),
     include_str!("../../../migrations/V8__administration.sql"),
@@ -25,6 +25,7 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("../../../migrations/V12__changes.sql"),
     include_str!("../../../migrations/V18__server_keys.sql"),
     include_str!("../../../migrations/V24__guards.sql"),
+    include_str!("../../../migrations/V25__write_log.sql"),
 ];
 
 /// The triggers that keep other programs from writing the tables that no program can make again: their names, and the

@@ -24,7 +24,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Returns a number from the environment. `None` if it is not set.
-fn setting(name: &str) -> Option<u64> {
+pub fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
@@ -33,7 +33,11 @@ const THREADS: usize = 2;
 
 /// Runs `work` on the seeds from `first` on, in [`THREADS`] threads, while `goes_on` returns true. Stops after three
 /// failures. Panics with all failures.
-fn each_seed(first: u64, goes_on: impl Fn(u64) -> bool + Sync, work: impl Fn(u64) -> check::Checked + Sync) {
+pub fn each_seed(
+    first: u64,
+    goes_on: impl Fn(u64) -> bool + Sync,
+    work: impl Fn(u64) -> check::Checked + Sync,
+) {
     let next = AtomicU64::new(first);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
 use crate::store::derived::migration::SCHEMA_VERSION;
 use crate::store::derived::schema;
-use crate::store::engine::WhileDoing as _;
 use crate::store::engine::transaction::Write;
+use crate::store::engine::{WhileDoing as _, generation};
 use crate::store::file::database;
 use crate::store::file::place::{self, FilePath, Place};
 use crate::store::file::signal::Notifications;
@@ -123,8 +123,9 @@ impl Backup<'_> {
         let head = log::last_position(&write)?;
         write.commit()?;
         if held.is_wiped {
-            db.execute_batch("DETACH source; DETACH part; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
-                .doing(DOING)?;
+            db.execute_batch("DETACH source; DETACH part; VACUUM").doing(DOING)?;
+            generation::renew(&db).doing(DOING)?;
+            db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).doing(DOING)?;
         }
         // Closing the connection moves the changes from the write-ahead log into the file itself.
         drop(db);

@@ -23,7 +23,7 @@ use crate::ids::Position;
 use crate::partial;
 use crate::store::Backup;
 use crate::store::derived::migration::SCHEMA_VERSION;
-use crate::store::engine::{WhileDoing as _, damage};
+use crate::store::engine::{WhileDoing as _, damage, generation};
 use crate::store::file::orphan::refuse_orphan_log;
 use crate::store::file::place::{self, FilePath, Place};
 use crate::store::maintenance::lacking;
@@ -75,11 +75,15 @@ impl Backup<'_> {
     /// Copies the file to a new one at `to`, also if it is not sound: to keep what is about to be replaced.
     #[cfg(feature = "postgres")]
     pub(in crate::store) fn as_it_is(self, to: &Path) -> Result<()> {
-        write_beside(to, |partial| self.write_to(partial))
+        write_beside(to, |partial| {
+            self.write_to(partial)?;
+            generation::renew_copy(partial).doing("naming the copy")
+        })
     }
 
     fn copy_to(&self, partial: &Path) -> Result<BackupReport> {
         self.write_to(partial).map_err(|error| self.store.closed_or(error))?;
+        generation::renew_copy(partial).doing("naming the backup")?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let copy = Connection::open_with_flags(partial, flags).doing("checking the backup")?;
         let report = check(&copy, partial);

@@ -17,7 +17,7 @@ use super::{COUNTS, beside, mark, write_beside};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::store::derived::migration;
-use crate::store::engine::{WhileDoing as _, damage, is_busy};
+use crate::store::engine::{WhileDoing as _, damage, generation, is_busy};
 use crate::store::file::database;
 use crate::store::file::place::Place;
 use crate::store::maintenance::verify::{Verification, VerifyProgress};
@@ -191,6 +191,7 @@ fn make(
     drop(store);
     // After this the file is complete by itself, without a write-ahead log beside it.
     settle(partial)?;
+    generation::renew_copy(partial).doing(DOING)?;
     let bytes = std::fs::metadata(partial).map_err(Error::io("reading", partial))?.len();
     let Built { taken_at, files, spared, left_out } = built;
     Ok(Restored { taken_at, files, last_position, cut, cut_early, spared, left_out, verification, bytes })

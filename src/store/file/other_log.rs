@@ -1,0 +1,148 @@
+//! Write-ahead logs that are not the file's: of another age of it, or of another file. The engine lays any log over any file.
+//!
+//! The first commit of a log writes the log's name into the table `write_log`, beside the name of the log before. The file's own
+//! page of that table, without the log, has one of them if log and file belong together. Nothing is said of a log without names:
+//! another program has begun it, or an older version.
+
+use std::io::{self, Read, Seek, SeekFrom};
+#[cfg(feature = "cli")]
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+#[cfg(feature = "cli")]
+use super::database;
+use super::frames::{FRAME, HEADER, Header, is_read, word};
+use super::place::Place;
+use crate::error::{AroundError, Error, Result};
+use crate::partial::beside;
+use crate::store::engine::WhileDoing as _;
+use crate::store::engine::parts::Part;
+
+const ROOT: &str = "SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = 'write_log'";
+
+/// How often log and file are compared, if another process may change them meanwhile.
+const LOOKS: u32 = 5;
+
+/// The name of a log, and of the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Name {
+    own: [u8; 8],
+    before: [u8; 8],
+}
+
+/// Whether a log goes on from a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    Fits,
+    Differs,
+    /// One of them has no name.
+    Unknown,
+}
+
+/// Refuses a log that does not go on from its file.
+///
+/// # Errors
+/// [`AroundError::OtherLog`], and any error of reading.
+pub(in crate::store) fn refuse(db: &Connection, place: &Place) -> Result<()> {
+    let Place::File(_) = place else { return Ok(()) };
+    let path = place.path();
+    let Some(root) = root(db)? else { return Ok(()) };
+    let (Some(mut log), Some(mut file)) = (Part::log(db), Part::database(db)) else { return Ok(()) };
+    for _ in 0..LOOKS {
+        let fit =
+            compare(root, &mut file, &mut log).map_err(Error::io("reading the write-ahead log of", &path))?;
+        if fit != Fit::Differs {
+            return Ok(());
+        }
+    }
+    Err(AroundError::OtherLog { log: beside(&path, "-wal"), path }.into())
+}
+
+/// Returns whether a log goes on from a file, as far as that is known. `both` is the file with the log laid over it.
+///
+/// # Errors
+/// Any error of reading.
+#[cfg(feature = "cli")]
+pub(crate) fn fits(both: &Path, file: &mut (impl Read + Seek), log: &mut (impl Read + Seek)) -> Result<bool> {
+    let uri = Place::file(both).uri(database::UNCHANGING);
+    let root = Connection::open_with_flags(uri, database::READER_FLAGS).ok().and_then(|db| root(&db).ok()?);
+    // Without the schema nothing is known.
+    let Some(root) = root else { return Ok(true) };
+    compare(root, file, log).map(|fit| fit != Fit::Differs).map_err(Error::io("reading the log beside", both))
+}
+
+/// The page of the table. `None` in a file of an older schema.
+fn root(db: &Connection) -> Result<Option<u32>> {
+    db.query_row(ROOT, [], |row| row.get(0)).optional().doing("opening the database")
+}
+
+/// Compares a log with a file whose table has the page `root`.
+fn compare(root: u32, file: &mut (impl Read + Seek), log: &mut (impl Read + Seek)) -> io::Result<Fit> {
+    log.seek(SeekFrom::Start(0))?;
+    let Some(header) = Header::read(log)? else { return Ok(Fit::Unknown) };
+    let mut page = vec![0; header.page];
+    // A name of the log is read before that of the file: as long as the log is the same one, the file has only its names and
+    // the one before.
+    let names = names(root, &header, log, &mut page)?;
+    let Some(first) = names.first() else { return Ok(Fit::Unknown) };
+    let fits = |found: &Name| found.own == first.before || names.iter().any(|name| name.own == found.own);
+    file.seek(SeekFrom::Start(u64::from(root.saturating_sub(1)) * header.page as u64))?;
+    let of_file = if is_read(file, &mut page)? { name(&page) } else { None };
+    let found = match of_file {
+        Some(of_file) => vec![of_file],
+        // The log has made the table, or has moved it; or the file is a copy whose tables have other pages.
+        None => anywhere(file, &mut page)?,
+    };
+    if found.is_empty() {
+        return Ok(Fit::Unknown);
+    }
+    if found.iter().any(fits) {
+        return Ok(Fit::Fits);
+    }
+    log.seek(SeekFrom::Start(0))?;
+    let is_same = Header::read(log)?.is_some_and(|now| now.salts == header.salts);
+    Ok(if is_same { Fit::Differs } else { Fit::Unknown })
+}
+
+/// All names in a log, in their order. Most logs have one, in their first frames.
+fn names(root: u32, header: &Header, log: &mut (impl Read + Seek), page: &mut [u8]) -> io::Result<Vec<Name>> {
+    let mut names = Vec::new();
+    let mut at = HEADER as u64;
+    loop {
+        log.seek(SeekFrom::Start(at))?;
+        let mut frame = [0; FRAME];
+        if !is_read(log, &mut frame)? || header.is_commit(&frame).is_none() {
+            return Ok(names);
+        }
+        if word(&frame, 0) == root && is_read(log, page)? {
+            names.extend(name(page));
+        }
+        at += header.frame_bytes();
+    }
+}
+
+/// All names in a file, wherever they are. One of an unused page may be among them.
+fn anywhere(file: &mut (impl Read + Seek), page: &mut [u8]) -> io::Result<Vec<Name>> {
+    let mut names = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    let mut file = io::BufReader::with_capacity(1 << 20, file);
+    while is_read(&mut file, page)? {
+        names.extend(name(page));
+    }
+    Ok(names)
+}
+
+/// Reads the only row of the table from its page. `None` if the page has another content.
+///
+/// Source: <https://sqlite.org/fileformat2.html#b_tree_pages>.
+fn name(page: &[u8]) -> Option<Name> {
+    /// A leaf of a table, without free blocks, with one cell.
+    const LEAF: [u8; 5] = [0x0d, 0, 0, 0, 1];
+    /// The row's length and number, the length of its header, and the types of its columns: none and 16 bytes.
+    const ROW: [u8; 5] = [19, 1, 3, 0, 12 + 2 * 16];
+    page.starts_with(&LEAF).then_some(())?;
+    let at = usize::from(u16::from_be_bytes([*page.get(8)?, *page.get(9)?]));
+    let row = page.get(at..at + ROW.len() + 16)?.strip_prefix(&ROW)?;
+    Some(Name { own: row[..8].try_into().ok()?, before: row[8..].try_into().ok()? })
+}

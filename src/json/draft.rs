@@ -182,15 +182,15 @@ impl<'a> Members<'a> {
     }
 
     /// Renames every member for whose name `rename` returns a new one. Returns whether any was renamed.
-    pub fn rename_all(&mut self, rename: &dyn Fn(&str) -> Option<String>) -> bool {
+    pub fn rename_all<E>(&mut self, rename: &dyn Fn(&str) -> Result<Option<String>, E>) -> Result<bool, E> {
         let mut is_changed = false;
         for (key, _) in &mut self.0 {
-            if let Some(new) = rename(key) {
+            if let Some(new) = rename(key)? {
                 *key = Cow::Owned(new);
                 is_changed = true;
             }
         }
-        is_changed
+        Ok(is_changed)
     }
 
     /// Returns the members with this one set.

@@ -7,6 +7,9 @@ use crate::store::{EventQuery, Store, StoredEvent};
 /// The number of events that are held in memory at a time.
 const PAGE: usize = 100;
 
+/// The payload bytes after which a page ends: 4 MiB.
+const PAGE_BYTES: usize = 4 << 20;
+
 /// The stored events of a conversation, in order.
 pub(super) struct Pages<'a> {
     store: &'a Store,
@@ -28,7 +31,12 @@ impl<'a> Pages<'a> {
             && let Some(from) = self.next
         {
             let query = EventQuery { from: Some(from), ..EventQuery::default() };
-            let page = self.store.events(self.conversation, &query, PAGE)?;
+            let mut bytes = 0_usize;
+            let page = self.store.events_while(self.conversation, &query, PAGE, |payload| {
+                let admits = bytes < PAGE_BYTES;
+                bytes = bytes.saturating_add(payload);
+                admits
+            })?;
             self.page = page.events.into_iter();
             self.next = page.next;
         }

@@ -6,10 +6,12 @@ use std::io::Write as _;
 
 use super::export::{Exporter, Target};
 use super::layout;
+use super::pages::Pages;
 use crate::error::{Error, Result};
 use crate::event::Given;
 use crate::event::upcast::{self, Loss};
-use crate::ids::{ConversationId, EventId, ROOT, Sequence};
+use crate::ids::{ConversationId, EventId, Sequence};
+use crate::json::Raw;
 use crate::state::upcast::upcast_base_state;
 
 /// The upgrade steps that were applied, and what was lost.
@@ -67,7 +69,8 @@ impl Exporter<'_> {
         let (until, base_state) = self.store.standing(conversation)?;
         let events = self.write_raised_events(conversation, until, target, prefix, report, progress)?;
         if let Some(state) = base_state {
-            write_raised_base_state(state.document.as_str(), target, prefix, report)?;
+            let stand_in = |id: &str| self.stand_in(conversation, until, id);
+            write_raised_base_state(state.document.as_str(), target, prefix, report, &stand_in)?;
         }
         let root = self
             .store
@@ -104,39 +107,60 @@ impl Exporter<'_> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
         target.folder(&format!("{prefix}{}", layout::EVENTS))?;
+        let stand_in = |id: &str| self.stand_in(conversation, until, id);
         let mut events = 0;
-        self.store.scan(conversation, Sequence(0), |stored| {
-            if stored.sequence.0 >= until {
-                return Ok(false);
-            }
-            let id = EventId::new(stored.id)?;
-            let given = Given { id: Some(&id), timestamp: None };
-            let raised = upcast::read(stored.payload, &given)
+        let mut pages = Pages::new(self.store, conversation, Some(Sequence(0)));
+        while let Some(stored) = pages.next()?.filter(|stored| stored.sequence.0 < until) {
+            let given = Given { id: Some(&stored.id), timestamp: None };
+            let raised = upcast::read(&stored.payload, &given)
                 .map_err(|source| Error::Undecodable { sequence: stored.sequence, source })?;
             let (event, losses) = upcast::loadable(&raised.event);
-            if raised.steps.is_empty() && losses.is_empty() {
-                report.current += 1;
-            }
+            let is_of_today = raised.steps.is_empty() && losses.is_empty() && is_complete(&stored.payload);
+            report.current += u64::from(is_of_today);
             for step in &raised.steps {
                 *report.steps.entry(step.as_str()).or_default() += 1;
             }
             losses.iter().for_each(|loss| report.count_loss(describe(loss)));
-            let mut text = event.dump();
-            let id = stand_in(stored.id);
+            let mut text = if is_of_today { stored.payload } else { event.dump() };
+            let id = stand_in(stored.id.as_str())?;
             if id.is_some() {
                 report.count_loss("id that the loader does not recognise became a stand-in".into());
             }
-            if let Some(renamed) = upcast::renamed(&text, &stand_in) {
+            if let Some(renamed) = upcast::renamed(&text, &stand_in)? {
                 text = renamed;
             }
-            let name = layout::event_file(events, id.as_deref().unwrap_or(stored.id));
+            let name = layout::event_file(events, id.as_deref().unwrap_or(stored.id.as_str()));
             target.write(&format!("{prefix}{}{name}", layout::EVENTS), text.as_bytes())?;
             events += 1;
             progress(events);
-            Ok(true)
-        })?;
+        }
         Ok(events)
     }
+
+    /// Returns the id under which the reference's loader finds an event, made from the event's own id. `None` if it
+    /// recognises that one, and for a text that names none of the first `until` events: the mark of an event without a
+    /// parent, or the id of a summary, which the reference makes when it reads.
+    ///
+    /// The loader skips a file if it does not recognise the id in the file's name, and then it does not find the event by
+    /// the ids in others.
+    fn stand_in(&self, conversation: &ConversationId, until: u64, id: &str) -> Result<Option<String>> {
+        let Ok(event) = EventId::new(id) else { return Ok(None) };
+        if layout::is_recognised(&layout::event_file(0, id)) {
+            return Ok(None);
+        }
+        match self.store.sequence(conversation, &event) {
+            Ok(Sequence(place)) if place < until => {
+                Ok(Some(uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, id.as_bytes()).to_string()))
+            }
+            Ok(_) | Err(Error::UnknownEvent { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether a payload says itself what the store can add: the event's id and time.
+fn is_complete(payload: &str) -> bool {
+    Raw::parse(payload).is_ok_and(|event| ["id", "timestamp"].iter().all(|name| event.get(name).is_some()))
 }
 
 fn write_raised_base_state(
@@ -144,23 +168,14 @@ fn write_raised_base_state(
     target: &mut Target,
     prefix: &str,
     report: &mut UpgradeReport,
+    stand_in: upcast::NewId<'_, Error>,
 ) -> Result<()> {
     let raised = upcast_base_state(stored)?;
     for step in raised.iter().flat_map(|raised| &raised.steps) {
         *report.steps.entry(step.as_str()).or_default() += 1;
     }
     let document = raised.as_ref().map_or(stored, |raised| &*raised.document);
-    let renamed = upcast::renamed_in_base_state(document, &stand_in);
+    let renamed = upcast::renamed_in_base_state(document, stand_in)?;
     target
         .write(&format!("{prefix}{}", layout::BASE_STATE), renamed.as_deref().unwrap_or(document).as_bytes())
-}
-
-/// Returns the id under which the reference's loader finds an event, made from the event's own id. `None` if it
-/// recognises that one, and for texts that name no event: an empty one, and the mark of an event without a parent.
-///
-/// The loader skips a file if it does not recognise the id in the file's name, and then it does not find the event by
-/// the ids in others.
-fn stand_in(id: &str) -> Option<String> {
-    let is_recognised = id.is_empty() || id == ROOT || layout::is_recognised(&layout::event_file(0, id));
-    (!is_recognised).then(|| uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, id.as_bytes()).to_string())
 }

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use annals::transfer::{Exporter, Format, Importer};
-use annals::{ROOT, Store};
+use annals::replay::{Memory, Moment, Point};
+use annals::transfer::{Exporter, Format, ImportOptions, Importer};
+use annals::{ConversationId, ROOT, Store};
 use serde_json::Value;
 
-use crate::support::{Scratch, folder, without_projector};
+use crate::support::{Scratch, all_events, event_ids, folder, without_projector};
 
 /// Checks an exported folder, and returns how many of its events name another one.
 fn references(exported: &Path) -> usize {
@@ -57,6 +58,51 @@ fn every_id_that_an_upgraded_event_names_is_that_of_a_file() {
         folders += 1;
     }
     assert!(folders > 9 && named > 50, "{folders} folders, {named} references");
+}
+
+/// What a model could see of a conversation: the events by their place in the log, and the summaries by that of the
+/// condensation that they are of. `None` if the log has no such view, because it is damaged.
+fn view(store: &Store, id: &ConversationId) -> Option<Vec<(usize, bool)>> {
+    let places: BTreeMap<String, usize> =
+        event_ids(store, id).into_iter().enumerate().map(|(place, id)| (id, place)).collect();
+    let view = Moment::new(store, id, Point::End).unwrap().view(Memory::Reloaded).ok()?;
+    let place = |id: &str| match (places.get(id), id.strip_suffix("-summary")) {
+        (None, Some(condensation)) => (places[condensation], true),
+        (place, _) => (*place.unwrap(), false),
+    };
+    Some(view.ids().map(place).collect())
+}
+
+#[test]
+fn an_upgrade_changes_no_event_of_today_and_no_view() {
+    let (mut same, mut summaries) = (0, 0);
+    for kind in ["conversations", "corrupt", "legacy", "foreign"] {
+        let scratch = Scratch::new();
+        let store = Store::in_memory(&without_projector()).unwrap();
+        let upgraded = Store::in_memory(&without_projector()).unwrap();
+        Importer::new(&store, Default::default()).import(&folder::golden(kind), &mut |_| ()).unwrap();
+        let entries = store.conversations(&Default::default(), Default::default(), None, 100).unwrap();
+        for id in entries.conversations.into_iter().map(|entry| entry.id) {
+            let exporter = Exporter::new(&store, Format::Upgraded);
+            let report = exporter.export(&id, &scratch.path("out"), &mut |_| ()).unwrap();
+            let again = Importer::new(&upgraded, ImportOptions::default().id(id.clone()));
+            { again }.import(&report.path, &mut |_| ()).unwrap();
+            let seen = view(&store, &id);
+            assert_eq!(view(&upgraded, &id), seen, "{id}");
+            summaries += seen.iter().flatten().filter(|(_, is_summary)| *is_summary).count();
+            if report.upgrade.steps.is_empty() && report.upgrade.losses.is_empty() {
+                let payloads = |store| all_events(store, &id).into_iter().map(|event| event.payload);
+                let both: Vec<_> = payloads(&store).zip(payloads(&upgraded)).collect();
+                assert_eq!(both.len() as u64, report.events);
+                for (stored, written) in both {
+                    assert_eq!(written, stored, "{id}");
+                }
+                assert_eq!(upgraded.base_state(&id).unwrap(), store.base_state(&id).unwrap(), "{id}");
+                same += 1;
+            }
+        }
+    }
+    assert!(same >= 10 && summaries > 0, "{same} of today, {summaries} summaries");
 }
 
 /// Imports a folder. Returns the attachments of each conversation.

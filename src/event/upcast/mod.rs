@@ -20,7 +20,7 @@ use super::{Event, Unknown, inert, kind};
 use crate::json::{self, Members, Raw};
 
 pub use loadable::{Loss, loadable, unpack};
-pub(crate) use renamed::{renamed, renamed_in_base_state};
+pub(crate) use renamed::{NewId, renamed, renamed_in_base_state};
 
 /// One change of the format that was applied to a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -247,6 +247,7 @@ fn value(report: &ExportReport) -> Value {
             "current": report.upgrade.current,
             "steps": report.upgrade.steps,
             "losses": report.upgrade.losses,
+            "kept": report.upgrade.kept,
         },
     })
 }
@@ -258,6 +259,10 @@ fn print_upgrade(reports: &[ExportReport], output: &Output) -> Result<()> {
     output.line(format!("\n{} of today's format", plural(all.current, "event")))?;
     for (step, number) in &all.steps {
         output.line(format!("{:>8}  upgraded: {step}", count(*number)))?;
+    }
+    for (kind, number) in &all.kept {
+        let line = format!("{kind} kept; the SDK needs the class of the agent's own tool");
+        output.line(format!("{:>8}  {}", count(*number), one_line(&line, 120)))?;
     }
     for (loss, number) in &all.losses {
         output.line(format!("{:>8}  {}", count(*number), one_line(loss, 120)))?;

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use super::base::BaseStateError;
+use crate::event::tool::catalogue;
 use crate::json::{self, Draft, Members, Out, Raw};
 
 /// One change of the base state's format.
@@ -35,6 +36,8 @@ pub enum BaseStep {
     Workspace,
     /// Tools get their current names and lose the folders they worked in.
     Tools,
+    /// Tools that no longer exist are left out. The SDK refuses an agent with a tool that it does not know.
+    GoneTools,
 }
 
 impl BaseStep {
@@ -51,6 +54,7 @@ impl BaseStep {
         Self::Secrets,
         Self::Workspace,
         Self::Tools,
+        Self::GoneTools,
     ];
 
     /// The step's name in reports.
@@ -68,10 +72,11 @@ impl BaseStep {
             Self::Secrets => "secrets",
             Self::Workspace => "workspace",
             Self::Tools => "tools",
+            Self::GoneTools => "gone_tools",
         }
     }
 
-    fn take(self, state: &mut Members<'_>) -> bool {
+    fn take(self, state: &mut Members<'_>, left_out: &mut Vec<String>) -> bool {
         match self {
             Self::ClassNames => class_names(state),
             Self::Status => status(state),
@@ -84,6 +89,7 @@ impl BaseStep {
             Self::Secrets => state.rename("secrets_manager", "secret_registry"),
             Self::Workspace => workspace(state),
             Self::Tools => tools(state),
+            Self::GoneTools => gone_tools(state, left_out),
         }
     }
 }
@@ -96,6 +102,8 @@ pub struct UpcastBaseState {
     pub document: String,
     /// The steps that changed the document, in order.
     pub steps: Vec<BaseStep>,
+    /// The names of the agent's tools that were left out, because they no longer exist.
+    pub left_out: Vec<String>,
 }
 
 /// The folder of a conversation whose base state names none: the reference's default.
@@ -108,11 +116,13 @@ const WORKING_DIR: &str = "workspace/project";
 pub fn upcast_base_state(document: &str) -> Result<Option<UpcastBaseState>, BaseStateError> {
     json::scan(document, |_, _| ()).map_err(BaseStateError::Document)?;
     let mut state = Members::of(Raw::checked(document.trim_matches([' ', '\n', '\r', '\t'])));
-    let steps: Vec<BaseStep> = BaseStep::ALL.iter().copied().filter(|step| step.take(&mut state)).collect();
+    let mut left_out = Vec::new();
+    let mut take = |step: &BaseStep| step.take(&mut state, &mut left_out);
+    let steps: Vec<BaseStep> = BaseStep::ALL.iter().copied().filter(|step| take(step)).collect();
     if steps.is_empty() {
         return Ok(None);
     }
-    Ok(Some(UpcastBaseState { document: state.to_json(), steps }))
+    Ok(Some(UpcastBaseState { document: state.to_json(), steps, left_out }))
 }
 
 /// The parameters that named the folder of a tool.
@@ -421,6 +431,22 @@ fn tools(state: &mut Members<'_>) -> bool {
     changed
 }
 
+/// `DelegateTool` existed until 1.22. With it, SDK 1.58 neither knows the agent nor lets go of the tool.
+fn gone_tools(state: &mut Members<'_>, left_out: &mut Vec<String>) -> bool {
+    let Some(tools) = state.object("agent").and_then(|agent| agent.get_mut("tools")).and_then(Draft::array)
+    else {
+        return false;
+    };
+    let before = left_out.len();
+    tools.retain_mut(|tool| {
+        let name = tool.object().and_then(|tool| tool.str("name").map(Cow::into_owned));
+        let gone = name.filter(|name| catalogue::is_gone(name));
+        left_out.extend(gone.clone());
+        gone.is_none()
+    });
+    left_out.len() > before
+}
+
 fn tool_name(class: &str) -> Option<&'static str> {
     match class {
         "BashTool" => Some("terminal"),
@@ -570,6 +596,23 @@ mod tests {
                 r#""workspace":{"working_dir":"w"},"execution_status":"paused","confirmation_policy":{"kind":"AlwaysConfirm"}}"#,
             )
         );
+    }
+
+    #[test]
+    fn a_tool_that_no_longer_exists_leaves_the_agent() {
+        for name in ["DelegateTool", "delegate"] {
+            let tools = format!(
+                r#"[{{"name":"terminal"}},{{"name":"{name}","params":{{"max":2}}}},{{"name":"WeighTool"}}]"#
+            );
+            let raised = upcast_base_state(&format!(r#"{{"agent":{{"tools":{tools}}},"workspace":{{}}}}"#))
+                .unwrap()
+                .unwrap();
+            assert_eq!((raised.steps, raised.left_out), (vec![BaseStep::GoneTools], vec![name.to_owned()]));
+            assert_eq!(
+                raised.document,
+                r#"{"agent":{"tools":[{"name":"terminal"},{"name":"WeighTool"}]},"workspace":{}}"#
+            );
+        }
     }
 
     #[test]

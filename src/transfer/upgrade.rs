@@ -9,7 +9,8 @@ use super::layout;
 use super::pages::Pages;
 use crate::error::{Error, Result};
 use crate::event::Given;
-use crate::event::upcast::{self, Loss};
+use crate::event::tool::catalogue::OwnTools;
+use crate::event::upcast::{self, Loadable, Loss};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::json::Raw;
 use crate::state::upcast::upcast_base_state;
@@ -25,6 +26,8 @@ pub struct UpgradeReport {
     /// What was lost, and how often: members that were left out, actions and observations of unknown kinds, events
     /// that are packed into another event because the SDK does not know them.
     pub losses: BTreeMap<String, u64>,
+    /// How often values of kinds were kept that the SDK knows only with the classes of the agent's own tools, by kind.
+    pub kept: BTreeMap<String, u64>,
 }
 
 impl UpgradeReport {
@@ -36,6 +39,9 @@ impl UpgradeReport {
         }
         for (loss, count) in &other.losses {
             *self.losses.entry(loss.clone()).or_default() += count;
+        }
+        for (kind, count) in &other.kept {
+            *self.kept.entry(kind.clone()).or_default() += count;
         }
     }
 
@@ -49,9 +55,20 @@ fn describe(loss: &Loss) -> String {
     match loss {
         Loss::Member { path } => format!("member {path} left out"),
         Loss::Action { kind } => format!("action {kind} became a server's tool call"),
-        Loss::Observation { kind } => format!("observation {kind} became a server's answer"),
+        Loss::Observation { kind } => {
+            format!("observation {kind} became a server's answer, with its other members as text")
+        }
         Loss::Packed { kind } => format!("event {kind} travels within another"),
     }
+}
+
+/// What is written of a conversation, and for whom.
+struct Standing<'a> {
+    conversation: &'a ConversationId,
+    /// The number of its events.
+    until: u64,
+    /// The tools that its agent has beside those of the SDK.
+    own: OwnTools,
 }
 
 impl Exporter<'_> {
@@ -67,11 +84,15 @@ impl Exporter<'_> {
     ) -> Result<u64> {
         // The base state is that of the last event that is written, also if another process appends meanwhile.
         let (until, base_state) = self.store.standing(conversation)?;
-        let events = self.write_raised_events(conversation, until, target, prefix, report, progress)?;
+        let mut standing = Standing { conversation, until, own: OwnTools::default() };
         if let Some(state) = base_state {
-            let stand_in = |id: &str| self.stand_in(conversation, until, id);
-            write_raised_base_state(state.document.as_str(), target, prefix, report, &stand_in)?;
+            let document = raised_base_state(state.document.into_string(), report)?;
+            standing.own = own_tools(Raw::checked(&document));
+            let stand_in = |id: &str| self.stand_in(&standing, id);
+            let document = upcast::renamed_in_base_state(&document, &stand_in)?.unwrap_or(document);
+            target.write(&format!("{prefix}{}", layout::BASE_STATE), document.as_bytes())?;
         }
+        let events = self.write_raised_events(&standing, target, prefix, report, progress)?;
         let root = self
             .store
             .origin(conversation)?
@@ -99,28 +120,29 @@ impl Exporter<'_> {
 
     fn write_raised_events(
         &self,
-        conversation: &ConversationId,
-        until: u64,
+        standing: &Standing<'_>,
         target: &mut Target,
         prefix: &str,
         report: &mut UpgradeReport,
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
         target.folder(&format!("{prefix}{}", layout::EVENTS))?;
-        let stand_in = |id: &str| self.stand_in(conversation, until, id);
+        let Standing { conversation, until, own } = standing;
+        let stand_in = |id: &str| self.stand_in(standing, id);
         let mut events = 0;
         let mut pages = Pages::new(self.store, conversation, Some(Sequence(0)));
-        while let Some(stored) = pages.next()?.filter(|stored| stored.sequence.0 < until) {
+        while let Some(stored) = pages.next()?.filter(|stored| stored.sequence.0 < *until) {
             let given = Given { id: Some(&stored.id), timestamp: None };
-            let raised = upcast::read(&stored.payload, &given)
+            let raised = upcast::read_beside(&stored.payload, &given, own)
                 .map_err(|source| Error::Undecodable { sequence: stored.sequence, source })?;
-            let (event, losses) = upcast::loadable(&raised.event);
+            let Loadable { event, losses, kept } = upcast::loadable_beside(&raised.event, own);
             let is_of_today = raised.steps.is_empty() && losses.is_empty() && is_complete(&stored.payload);
             report.current += u64::from(is_of_today);
             for step in &raised.steps {
                 *report.steps.entry(step.as_str()).or_default() += 1;
             }
             losses.iter().for_each(|loss| report.count_loss(describe(loss)));
+            kept.into_iter().for_each(|kind| *report.kept.entry(kind).or_default() += 1);
             let mut text = if is_of_today { stored.payload } else { event.dump() };
             let id = stand_in(stored.id.as_str())?;
             if id.is_some() {
@@ -138,18 +160,18 @@ impl Exporter<'_> {
     }
 
     /// Returns the id under which the reference's loader finds an event, made from the event's own id. `None` if it
-    /// recognises that one, and for a text that names none of the first `until` events: the mark of an event without a
+    /// recognises that one, and for a text that names none of the exported events: the mark of an event without a
     /// parent, or the id of a summary, which the reference makes when it reads.
     ///
     /// The loader skips a file if it does not recognise the id in the file's name, and then it does not find the event by
     /// the ids in others.
-    fn stand_in(&self, conversation: &ConversationId, until: u64, id: &str) -> Result<Option<String>> {
+    fn stand_in(&self, standing: &Standing<'_>, id: &str) -> Result<Option<String>> {
         let Ok(event) = EventId::new(id) else { return Ok(None) };
         if layout::is_recognised(&layout::event_file(0, id)) {
             return Ok(None);
         }
-        match self.store.sequence(conversation, &event) {
-            Ok(Sequence(place)) if place < until => {
+        match self.store.sequence(standing.conversation, &event) {
+            Ok(Sequence(place)) if place < standing.until => {
                 Ok(Some(uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, id.as_bytes()).to_string()))
             }
             Ok(_) | Err(Error::UnknownEvent { .. }) => Ok(None),
@@ -163,19 +185,21 @@ fn is_complete(payload: &str) -> bool {
     Raw::parse(payload).is_ok_and(|event| ["id", "timestamp"].iter().all(|name| event.get(name).is_some()))
 }
 
-fn write_raised_base_state(
-    stored: &str,
-    target: &mut Target,
-    prefix: &str,
-    report: &mut UpgradeReport,
-    stand_in: upcast::NewId<'_, Error>,
-) -> Result<()> {
-    let raised = upcast_base_state(stored)?;
-    for step in raised.iter().flat_map(|raised| &raised.steps) {
+/// Returns a stored base state in today's format.
+fn raised_base_state(stored: String, report: &mut UpgradeReport) -> Result<String> {
+    let Some(raised) = upcast_base_state(&stored)? else { return Ok(stored) };
+    for step in &raised.steps {
         *report.steps.entry(step.as_str()).or_default() += 1;
     }
-    let document = raised.as_ref().map_or(stored, |raised| &*raised.document);
-    let renamed = upcast::renamed_in_base_state(document, stand_in)?;
-    target
-        .write(&format!("{prefix}{}", layout::BASE_STATE), renamed.as_deref().unwrap_or(document).as_bytes())
+    for tool in &raised.left_out {
+        report.count_loss(format!("tool {tool} of the agent left out"));
+    }
+    Ok(raised.document)
+}
+
+/// Returns the tools that the agent of a base state has beside those of the SDK.
+fn own_tools(base_state: Raw<'_>) -> OwnTools {
+    let tools = base_state.get("agent").and_then(|agent| agent.get("tools"));
+    let tools = tools.into_iter().flat_map(Raw::elements);
+    OwnTools::among(tools.filter_map(|tool| tool.get("name").and_then(Raw::as_text)))
 }

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use annals::replay::{Memory, Moment, Point};
-use annals::transfer::{Exporter, Format, ImportOptions, Importer};
+use annals::transfer::{ExportReport, Exporter, Format, ImportOptions, Importer};
 use annals::{ConversationId, ROOT, Store};
 use serde_json::Value;
 
@@ -103,6 +103,127 @@ fn an_upgrade_changes_no_event_of_today_and_no_view() {
         }
     }
     assert!(same >= 10 && summaries > 0, "{same} of today, {summaries} summaries");
+}
+
+/// A conversation with one call of the tool `weigh`, whose answer is in members of its own. Its agent has `tools`.
+fn weighing(scratch: &Scratch, name: &str, tools: &str) -> PathBuf {
+    let event = |id: &str, parent: &str, source: &str, rest: &str| {
+        let head = r#""timestamp":"2026-01-31T12:00:00.000001""#;
+        format!(r#"{{"id":"{id}",{head},"source":"{source}",{parent}{rest}}}"#)
+    };
+    let (prompt, call, answer) = ("aaaaaaaa-0000", "bbbbbbbb-0000", "cccccccc-0000");
+    let tool = r#"{"description":"Weighs animals.","action_type":"WeighAction","observation_type":"WeighObservation","kind":"WeighTool","title":"weigh"}"#;
+    let files = BTreeMap::from([
+        (
+            format!("events/event-00000-{prompt}.json"),
+            event(
+                prompt,
+                "",
+                "agent",
+                &format!(
+                    r#""system_prompt":{{"cache_prompt":false,"type":"text","text":"You weigh."}},"tools":[{tool}],"kind":"SystemPromptEvent""#
+                ),
+            ),
+        ),
+        (
+            format!("events/event-00001-{call}.json"),
+            event(
+                call,
+                r#""parent_id":"aaaaaaaa-0000","#,
+                "agent",
+                r#""thought":[],"thinking_blocks":[],"action":{"animals":["ox","hen"],"kind":"WeighAction"},"tool_name":"weigh","tool_call_id":"call_1","tool_call":{"id":"call_1","name":"weigh","arguments":"{}","origin":"completion"},"llm_response_id":"c1","security_risk":"UNKNOWN","kind":"ActionEvent""#,
+            ),
+        ),
+        (
+            format!("events/event-00002-{answer}.json"),
+            event(
+                answer,
+                r#""parent_id":"bbbbbbbb-0000","#,
+                "environment",
+                r#""tool_name":"weigh","tool_call_id":"call_1","observation":{"content":[],"is_error":false,"weights":{"ox":2.0,"hen":3.0},"note":"naïve ✓","kind":"WeighObservation"},"action_id":"bbbbbbbb-0000","extended_content":[],"kind":"ObservationEvent""#,
+            ),
+        ),
+        (
+            "base_state.json".to_owned(),
+            format!(
+                r#"{{"id":"00000000-0000-4000-8000-000000000001","agent":{{"llm":{{"model":"m"}},"tools":{tools},"kind":"Agent"}},"workspace":{{"working_dir":"w","kind":"LocalWorkspace"}},"execution_status":"finished"}}"#
+            ),
+        ),
+    ]);
+    let tree = files.into_iter().map(|(path, text)| (path, text.into_bytes())).collect();
+    let place = scratch.path(name).join("00000000000040008000000000000001");
+    folder::write(&place, &tree);
+    place
+}
+
+/// Imports a folder and exports it with an upgrade, into `up` within the scratch folder.
+fn upgraded(scratch: &Scratch, from: &Path, up: &str) -> (Store, ExportReport) {
+    let store = Store::in_memory(&without_projector()).unwrap();
+    let reports = Importer::new(&store, Default::default()).import(from, &mut |_| ()).unwrap();
+    let id = reports[0].id.clone().unwrap();
+    let report = Exporter::new(&store, Format::Upgraded).export(&id, &scratch.path(up), &mut |_| ()).unwrap();
+    (store, report)
+}
+
+fn counts(of: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    of.iter().map(|(what, count)| (what.as_str(), *count)).collect()
+}
+
+/// What a model is sent of a conversation.
+fn messages(store: &Store, id: &ConversationId) -> Vec<String> {
+    let messages = Moment::new(store, id, Point::End).unwrap().messages(Memory::Reloaded).unwrap();
+    messages.iter().map(|message| message.to_json()).collect()
+}
+
+#[test]
+fn what_a_tool_of_the_agent_s_own_made_stays_as_it_is() {
+    for name in ["WeighTool", "weigh", "ScalesToolSet"] {
+        let scratch = Scratch::new();
+        let tools = format!(r#"[{{"name":"terminal","params":{{}}}},{{"name":"{name}","params":{{}}}}]"#);
+        let from = weighing(&scratch, "in", &tools);
+        let (_, report) = upgraded(&scratch, &from, "up");
+        folder::assert_same(&folder::read(&report.path), &folder::read(&from));
+        assert_eq!(counts(&report.upgrade.losses), [], "{name}");
+        let kept = [("WeighAction", 1), ("WeighObservation", 1), ("WeighTool", 1)];
+        assert_eq!(counts(&report.upgrade.kept), kept, "{name}");
+    }
+}
+
+#[test]
+fn a_tool_that_the_agent_does_not_have_keeps_its_answers_as_text() {
+    for tools in ["[]", r#"[{"name":"terminal"},{"name":"LiftTool"}]"#] {
+        let scratch = Scratch::new();
+        let from = weighing(&scratch, "in", tools);
+        let (store, report) = upgraded(&scratch, &from, "up");
+        let answer = fs::read_to_string(report.path.join("events/event-00002-cccccccc-0000.json")).unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let observation = &answer["observation"];
+        assert_eq!(observation["kind"], "MCPToolObservation");
+        let said = r#"{"weights":{"ox":2.0,"hen":3.0},"note":"naïve ✓"}"#;
+        assert_eq!(observation["content"][0]["text"], said);
+        let losses = [
+            ("action WeighAction became a server's tool call", 1),
+            ("observation WeighObservation became a server's answer, with its other members as text", 1),
+        ];
+        assert_eq!(counts(&report.upgrade.losses), losses);
+        assert_eq!(counts(&report.upgrade.kept), []);
+        let (again, _) = upgraded(&scratch, &report.path, "again");
+        let sent = messages(&store, &report.id);
+        assert_eq!(messages(&again, &report.id), sent);
+        assert!(sent.iter().any(|message| message.contains("naïve ✓")), "{sent:?}");
+    }
+}
+
+#[test]
+fn a_tool_that_no_longer_exists_is_left_out_of_the_agent_and_counted() {
+    let scratch = Scratch::new();
+    let from = weighing(&scratch, "in", r#"[{"name":"DelegateTool"},{"name":"WeighTool"}]"#);
+    let (_, report) = upgraded(&scratch, &from, "up");
+    let state = fs::read_to_string(report.path.join("base_state.json")).unwrap();
+    let state: Value = serde_json::from_str(&state).unwrap();
+    assert_eq!(state["agent"]["tools"], serde_json::json!([{"name": "WeighTool"}]));
+    assert_eq!(counts(&report.upgrade.losses), [("tool DelegateTool of the agent left out", 1)]);
+    assert_eq!(report.upgrade.steps.get("gone_tools"), Some(&1));
 }
 
 /// Imports a folder. Returns the attachments of each conversation.

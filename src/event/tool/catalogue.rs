@@ -50,6 +50,39 @@ const CLASSES: &[&str] = &[
     "WriteFileTool",
 ];
 
+/// The classes of tools that earlier releases had and SDK 1.58 has not: `DelegateTool`, from 1.0 to 1.22.
+const GONE: &[&str] = &["DelegateTool"];
+
+/// Whether an agent's tool with this name, or of this class, is one that the reference had and has no more.
+pub(crate) fn is_gone(tool: &str) -> bool {
+    is_among(GONE, tool)
+}
+
+/// Whether a tool has one of these classes, by its own name or by the name of its class.
+fn is_among(classes: &[&str], tool: &str) -> bool {
+    classes.iter().any(|class| *class == tool || name_of(class) == tool)
+}
+
+/// The tools that an agent has beside those of the reference. A program that goes on with such an agent has their
+/// classes, so it can load their actions and observations.
+#[derive(Debug, Default)]
+pub(crate) struct OwnTools(Vec<String>);
+
+impl OwnTools {
+    /// Finds them among the names of an agent's tools.
+    pub(crate) fn among<'n>(names: impl Iterator<Item = Cow<'n, str>>) -> Self {
+        let is_own = |name: &Cow<'_, str>| !is_among(CLASSES, name) && !is_gone(name);
+        Self(names.filter(is_own).map(Cow::into_owned).collect())
+    }
+
+    /// Whether the tool that a model calls by this name is one of them. The tools of a set may have any name.
+    pub(crate) fn has(&self, tool: &str) -> bool {
+        let is_set = |name: &str| name_of(name).ends_with("set");
+        let may_be_in_set = || !is_among(CLASSES, tool) && !is_gone(tool);
+        self.0.iter().any(|name| name == tool || name_of(name) == tool || (is_set(name) && may_be_in_set()))
+    }
+}
+
 /// Whether the reference knows this class.
 pub(crate) fn knows(class: &str) -> bool {
     CLASSES.contains(&class)
@@ -125,5 +158,19 @@ mod tests {
         assert_eq!(shapes_of("BrowserClickTool"), Some(("BrowserClickAction", "BrowserObservation")));
         assert_eq!(shapes_of("TomConsultTool"), Some(("ConsultTomAction", "ConsultTomObservation")));
         assert_eq!((class_of("fetch_fetch"), class_of("task_tool_set")), (None, None));
+    }
+
+    #[test]
+    fn the_tools_of_an_agent_s_own_are_those_that_the_reference_never_had() {
+        let own = |names: &[&'static str]| OwnTools::among(names.iter().map(|name| Cow::Borrowed(*name)));
+        let one = own(&["terminal", "TerminalTool", "DelegateTool", "delegate", "WeighTool"]);
+        assert_eq!(one.0, ["WeighTool"]);
+        assert_eq!((one.has("weigh"), one.has("terminal"), one.has("lift")), (true, false, false));
+        assert!(own(&["weigh"]).has("weigh"));
+        for set in ["ScalesToolSet", "scales_toolset"] {
+            let set = own(&[set]);
+            assert_eq!((set.has("lift"), set.has("delegate"), set.has("glob")), (true, false, false));
+        }
+        assert!(!own(&["browser_tool_set"]).has("lift"));
     }
 }

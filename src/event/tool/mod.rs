@@ -29,7 +29,7 @@ pub use thought::*;
 use super::decode::{DecodeError, Mismatch};
 use super::message::Content;
 use super::model::{Field, Reading, kinds};
-use crate::json::Raw;
+use crate::json::{Members, Raw};
 
 kinds! {
     /// A checked tool call: what the tool must do.
@@ -214,7 +214,12 @@ impl Observation {
                 let reading = Reading { unfamiliar: super::decode::Unfamiliar::Keep };
                 let content = raw.get("content").and_then(|content| Vec::read(content, reading).ok());
                 let is_error = raw.get("is_error").and_then(|flag| bool::read(flag, reading).ok());
-                (Cow::Owned(content.unwrap_or_default()), is_error.unwrap_or_default())
+                let mut content = content.unwrap_or_default();
+                // Its class made the text from its members when the model asked.
+                if content.is_empty() {
+                    content.extend(beside_content(Members::of(raw)).map(Content::text));
+                }
+                (Cow::Owned(content), is_error.unwrap_or_default())
             }
         }
     }
@@ -225,6 +230,18 @@ impl Observation {
         self.content().0.iter().filter_map(Content::as_text).collect()
     }
 }
+
+/// Returns the members of an observation that no content says, as JSON text. `None` if there are none. What an observation
+/// of V0 has beside its content was never read by a model.
+pub(crate) fn beside_content(mut observation: Members<'_>) -> Option<String> {
+    let is_v0 = observation.str("kind").is_some_and(|kind| kind.starts_with(V0));
+    observation.retain(|name| !matches!(name, "content" | "is_error" | "kind"));
+    let others = observation.to_json();
+    (!is_v0 && others != "{}").then_some(others)
+}
+
+/// The beginning of the kinds that actions and observations of OpenHands V0 get here.
+pub(crate) const V0: &str = "openhands-v0:";
 
 /// Reads a number that must be 0 or more.
 fn at_least_zero(raw: Raw<'_>, reading: Reading) -> Result<Option<f64>, DecodeError> {

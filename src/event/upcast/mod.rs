@@ -16,11 +16,13 @@ mod v0;
 
 use super::common::Given;
 use super::decode::{DecodeError, Mismatch, Unfamiliar, decode_with};
+use super::tool::catalogue::OwnTools;
 use super::{Event, Unknown, inert, kind};
 use crate::json::{self, Members, Raw};
 
+pub(crate) use loadable::{Loadable, loadable_beside};
 pub use loadable::{Loss, loadable, unpack};
-pub(crate) use renamed::{NewId, renamed, renamed_in_base_state};
+pub(crate) use renamed::{renamed, renamed_in_base_state};
 
 /// One change of the format that was applied to a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -100,7 +102,7 @@ impl Step {
     }
 
     /// Applies the step. Returns whether it changed anything.
-    fn apply(self, event: &mut Members<'_>) -> bool {
+    fn apply(self, event: &mut Members<'_>, own: &OwnTools) -> bool {
         match self {
             Self::V0 => v0::step(event),
             Self::ClassNames => class_names(event),
@@ -116,7 +118,7 @@ impl Step {
             Self::CriticMessage => message::critic_message(event),
             Self::CondensationReply => message::condensation_reply(event),
             Self::ToolDefinitions => system::tool_definitions(event),
-            Self::GoneTools => system::gone_tools(event),
+            Self::GoneTools => system::gone_tools(event, own),
         }
     }
 }
@@ -140,7 +142,7 @@ pub struct Upcast {
 /// [`DecodeError`] if the text is not a JSON object.
 pub fn upcast(payload: &str) -> Result<Option<Upcast>, DecodeError> {
     json::scan(payload, |_, _| ())?;
-    Ok(raise(payload).map(|(text, steps)| {
+    Ok(raise(payload, &OwnTools::default()).map(|(text, steps)| {
         // If the payload can be read, it is written as the reference writes it.
         let payload = match decode_with(&text, Unfamiliar::Keep, &Given::default()) {
             Ok(Event::Unknown(_)) | Err(_) => text,
@@ -167,12 +169,17 @@ pub struct Raised {
 /// # Errors
 /// [`DecodeError`] if the text is not a JSON object, if its id is invalid, or if neither it nor `given` has an id.
 pub fn read(payload: &str, given: &Given<'_>) -> Result<Raised, DecodeError> {
+    read_beside(payload, given, &OwnTools::default())
+}
+
+/// Does the same for a program that has the classes of an agent's own tools.
+pub(crate) fn read_beside(payload: &str, given: &Given<'_>, own: &OwnTools) -> Result<Raised, DecodeError> {
     match decode_with(payload, Unfamiliar::Refuse, given) {
         Ok(event) if !has_old_tool_name(&event) => return Ok(Raised { event, steps: Vec::new() }),
         Err(error) if matches!(error.what, Mismatch::Json(_)) => return Err(error),
         Ok(_) | Err(_) => {}
     }
-    if let Some((text, steps)) = raise(payload)
+    if let Some((text, steps)) = raise(payload, own)
         && let Ok(event) = decode_with(&text, Unfamiliar::Keep, given)
     {
         return Ok(Raised { event, steps });
@@ -207,10 +214,10 @@ fn has_old_tool_name(event: &Event) -> bool {
 }
 
 /// Applies every step to a checked payload. Returns the result and the steps that changed something.
-fn raise(payload: &str) -> Option<(String, Vec<Step>)> {
+fn raise(payload: &str, own: &OwnTools) -> Option<(String, Vec<Step>)> {
     let raw = Raw::checked(payload.trim_matches([' ', '\n', '\r', '\t']));
     let mut event = Members::of(raw);
-    let steps: Vec<Step> = Step::ALL.iter().copied().filter(|step| step.apply(&mut event)).collect();
+    let steps: Vec<Step> = Step::ALL.iter().copied().filter(|step| step.apply(&mut event, own)).collect();
     if steps.is_empty() { None } else { Some((event.to_json(), steps)) }
 }
 

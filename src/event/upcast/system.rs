@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::event::tool::catalogue;
+use crate::event::tool::catalogue::{self, OwnTools};
 use crate::json::{Draft, Members};
 
 use super::message::is;
@@ -49,15 +49,15 @@ pub(super) fn tool_definitions(event: &mut Members<'_>) -> bool {
     })
 }
 
-/// A tool whose class no longer exists (`DelegateTool`, until 1.22) becomes a tool of a client, because such a tool may
-/// have any name.
-pub(super) fn gone_tools(event: &mut Members<'_>) -> bool {
+/// A tool whose class the reference does not have (`DelegateTool`, until 1.22) becomes a tool of a client, because such a
+/// tool may have any name. A tool of the agent's own stays.
+pub(super) fn gone_tools(event: &mut Members<'_>, own: &OwnTools) -> bool {
     each_tool(event, |tool| {
         let Some(class) = tool.str("kind").map(Cow::into_owned) else { return false };
-        if catalogue::knows(&class) {
+        let name = catalogue::name_of(&class).into_owned();
+        if catalogue::knows(&class) || own.has(&name) {
             return false;
         }
-        let name = catalogue::name_of(&class).into_owned();
         tool.set_text("client_tool_name", name);
         tool.set("input_schema", Draft::json(r#"{"type":"object","properties":{}}"#));
         tool.set_text("kind", "ClientTool");

@@ -282,9 +282,11 @@ fn any_event_can_be_made_loadable_for_the_reference() {
     let answer = r#"{"id":"o","timestamp":"t","source":"environment","tool_name":"laser","tool_call_id":"c","observation":
         {"content":[{"type":"text","text":"zap","glow":1}],"is_error":true,"heat":9,"kind":"LaserObservation"},"action_id":"a","kind":"ObservationEvent"}"#;
     let (event, losses) = loadable(&read(answer, &Given::default()).unwrap().event);
-    assert!(event.dump().contains(
-        r#"{"content":[{"cache_prompt":false,"type":"text","text":"zap"}],"is_error":true,"tool_name":"laser","kind":"MCPToolObservation"}"#
-    ));
+    let said = concat!(
+        r#"{"content":[{"cache_prompt":false,"type":"text","text":"zap"},{"cache_prompt":false,"type":"text","text":"{\"heat\":9}"}],"#,
+        r#""is_error":true,"tool_name":"laser","kind":"MCPToolObservation"}"#,
+    );
+    assert!(event.dump().contains(said), "{}", event.dump());
     assert_eq!(
         losses,
         [Loss::Observation { kind: "LaserObservation".into() }, member("observation.content[0].glow")]

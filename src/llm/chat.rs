@@ -101,6 +101,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
         body.set("stream", true);
         body.set("stream_options", json!({ "include_usage": true }));
     }
+    setup.route(&mut body, request.session.as_deref());
     body.extend(&settings.litellm_extra_body);
     let url = address(setup, "chat/completions");
     authorize(setup, &mut headers);

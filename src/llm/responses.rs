@@ -55,6 +55,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
     if stream {
         body.set("stream", true);
     }
+    setup.route(&mut body, request.session.as_deref());
     body.extend(&settings.litellm_extra_body);
     let mut headers = setup.headers(request.session.as_deref());
     authorize(setup, &mut headers);

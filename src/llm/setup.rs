@@ -1,6 +1,7 @@
 //! What a request needs from the settings: the provider, its name for the model, the features and the limits.
 
 use super::LlmError;
+use super::body::Body;
 use super::feature::Features;
 use super::known::{Known, Models};
 use super::media::Which;
@@ -110,6 +111,14 @@ impl Setup {
             // A picture is sent there with its media type, which not every address shows.
             Protocol::Gemini => Some(Which::Untyped),
             Protocol::OpenAi | Protocol::Anthropic => None,
+        }
+    }
+
+    /// Tells OpenRouter the conversation, so that its calls reach the endpoint that holds their cache. Members that the settings
+    /// add come later, and win.
+    pub fn route(&self, body: &mut Body, session: Option<&str>) {
+        if self.provider.name == "openrouter" || self.base.contains("openrouter.ai") {
+            body.set_some("session_id", session);
         }
     }
 

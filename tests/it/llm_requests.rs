@@ -55,6 +55,7 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("openrouter/openai/gpt-5", "/input", "as above: it accepts images"),
     ("openrouter/openai/gpt-5", "/input/0/content", "as above"),
     ("perplexity/sonar", "/tools", "an agent is useless without its tools, so they are sent anyway"),
+    ("*", "/session_id", "OpenRouter gets the conversation, as by SDK 1.58.2"),
     ("*", "/extra_body", "Anthropic receives the additional members themselves, not under this name"),
     ("anthropic/claude-sonnet-4-5", "/mine", "as above"),
 ];
@@ -110,6 +111,10 @@ async fn requests_to_providers_equal_those_of_the_sdk() {
         let mut found = Vec::new();
         differences("", &seen.body, &theirs["body"], &mut found);
         found.retain(|path| !is_intended(model, path));
+        let is_sent = seen.body["session_id"] == "session-1";
+        if is_sent != model.starts_with("openrouter/") {
+            found.push(format!("session_id {}", seen.body["session_id"]));
+        }
         if seen.path != theirs["path"].as_str().unwrap() {
             found.push(format!("path {}", seen.path));
         }

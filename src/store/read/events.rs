@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Rows, params, params_from_iter};
 
+use super::beginning::{ids_with_prefix, only};
 use crate::error::{Error, Result};
 use crate::event::kind;
 use crate::ids::{ConversationId, EventId, Position, Sequence};
@@ -459,38 +460,6 @@ fn scan_page(
         }
     }
     Ok((visited == SCAN_PAGE).then_some(last))
-}
-
-/// Returns ids that begin with `prefix`, at most six. Five are shown; a sixth means that there are more.
-pub(super) fn ids_with_prefix(
-    db: &Connection,
-    sql: &str,
-    key: Option<i64>,
-    prefix: &str,
-) -> Result<Vec<String>> {
-    let after = format!("{prefix}\u{10ffff}");
-    let mut values: Vec<Value> = key.map(Value::from).into_iter().collect();
-    values.extend([Value::from(prefix.to_owned()), Value::from(after)]);
-    db.prepare_cached(sql)
-        .and_then(|mut statement| {
-            statement
-                .query_map(params_from_iter(values), |row| row.get(0))?
-                .collect::<Result<Vec<String>, _>>()
-        })
-        .doing("looking for ids")
-}
-
-/// Returns the id that equals `prefix`, or else the only candidate.
-pub(super) fn only(prefix: &str, mut ids: Vec<String>) -> Result<Option<String>> {
-    if let Some(exact) = ids.iter().position(|id| id == prefix) {
-        return Ok(Some(ids.swap_remove(exact)));
-    }
-    if ids.len() > 1 {
-        let count = ids.len();
-        ids.truncate(5);
-        return Err(Error::AmbiguousId { prefix: prefix.to_owned(), count, candidates: ids });
-    }
-    Ok(ids.pop())
 }
 
 #[cfg(test)]

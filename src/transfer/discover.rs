@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::evaluation::{self, Instance};
 use super::evidence::{self, Evidence};
-use super::folder::{is_own_folder, own_folder_below};
+use super::folder::{if_there, is_own_folder, own_folder_below};
 use super::foreign::{self, recognise::Looks};
 use super::{layout, seen};
 use crate::error::{Error, Result};
@@ -310,7 +310,8 @@ impl Search<'_> {
 
     /// Searches a folder within the one that the caller named. If it cannot be listed, the search goes on.
     fn below(&mut self, folder: &Path, parent: Option<usize>, depth: usize) {
-        if let Err(error) = self.folder(folder, parent, depth) {
+        // It may have vanished since it was listed.
+        if let Err(error) = if_there(self.folder(folder, parent, depth)) {
             let path = if let Error::Io { path, .. } = &error { path.clone() } else { folder.to_owned() };
             self.discovery.ignore(path, format!("a folder that cannot be searched: {error}"));
         }
@@ -374,6 +375,7 @@ struct Entry {
 }
 
 /// The content of a folder.
+#[derive(Default)]
 struct Listed {
     /// Its files and folders, in the order of their names.
     entries: Vec<Entry>,
@@ -392,7 +394,7 @@ fn list(folder: &Path) -> Result<Listed> {
     let (mut entries, mut others) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder).map_err(Error::io("listing", folder))? {
         let entry = entry.map_err(Error::io("listing", folder))?;
-        let kind = entry.file_type().map_err(Error::io("listing", folder))?;
+        let Some(kind) = if_there(entry.file_type().map_err(Error::io("listing", folder)))? else { continue };
         let path = entry.path();
         if !kind.is_dir() && !kind.is_file() {
             // It may be gone by now.
@@ -425,7 +427,7 @@ fn shape_of(folder: &Path, entries: &[Entry]) -> Result<Option<Shape>> {
         return files(layout::EVENTS, "");
     }
     if has_folder("event_service") {
-        let inner = list(&folder.join("event_service"))?.entries;
+        let inner = if_there(list(&folder.join("event_service")))?.unwrap_or_default().entries;
         let has = |name: &str| inner.iter().any(|entry| entry.name == name);
         if has("events") || has(layout::BASE_STATE) {
             return files("event_service/events/", layout::EVENT_SERVICE);
@@ -444,14 +446,19 @@ fn shape_of(folder: &Path, entries: &[Entry]) -> Result<Option<Shape>> {
     }
     // An upgraded export without a readable event: the torn parts are no conversation of their own.
     let aside = layout::SET_ASIDE.trim_end_matches('/');
-    if has_folder("events") && has_folder(aside) && list(&folder.join("events"))?.is_empty() {
+    if has_folder("events")
+        && has_folder(aside)
+        && if_there(list(&folder.join("events")))?.unwrap_or_default().is_empty()
+    {
         return files(layout::EVENTS, "");
     }
     Ok(None)
 }
 
 fn has_event_files(folder: &Path) -> Result<bool> {
-    Ok(holds_events(folder, &list(folder)?.entries, |name| layout::read_event_name(name).is_some()))
+    Ok(holds_events(folder, &if_there(list(folder))?.unwrap_or_default().entries, |name| {
+        layout::read_event_name(name).is_some()
+    }))
 }
 
 /// Returns whether a folder holds files of events. The reference's names say it themselves. Others are common elsewhere.

@@ -20,6 +20,9 @@ pub(super) type Text = std::result::Result<String, String>;
 /// the text.
 pub(super) type Known<'a> = &'a mut dyn FnMut(&str, String) -> Result<std::result::Result<NewEvent, String>>;
 
+/// Why a file is no event that was listed and has vanished since. No program of the reference removes one.
+pub(super) const GONE: &str = "it is not there any more";
+
 /// What was read of a file ahead.
 pub(super) enum FileRead {
     Text(Text),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
@@ -59,6 +59,19 @@ pub(super) fn linked(path: String) -> Problem {
 
 const LINK: &str = "it is a link or a device, not a file";
 
+/// What is done about a file that should be an event and is none.
+pub(super) const KEPT_ASIDE: &str = "kept as an attachment";
+
+/// Returns `None` if what was to be read is not there any more. A file may vanish after it was listed: its folder is then
+/// imported as it is a moment later.
+pub(super) fn if_there<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(content) => Ok(Some(content)),
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Lists `folder`, whose events are in `events_directory`. The folders in `apart` belong to other conversations.
 pub(super) fn list(
     folder: &Path,
@@ -82,10 +95,14 @@ fn walk(
     listing: &mut Listing,
 ) -> Result<()> {
     let mut empty = true;
-    for entry in fs::read_dir(folder).map_err(Error::io("listing", folder))? {
+    let listed = fs::read_dir(folder).map_err(Error::io("listing", folder));
+    // A folder within may have vanished, the conversation's own folder may not.
+    let entries = if prefix.is_empty() { Some(listed?) } else { if_there(listed)? };
+    let Some(entries) = entries else { return Ok(()) };
+    for entry in entries {
         let entry = entry.map_err(Error::io("listing", folder))?;
-        let kind = entry.file_type().map_err(Error::io("listing", folder))?;
         empty = false;
+        let Some(kind) = if_there(entry.file_type().map_err(Error::io("listing", folder)))? else { continue };
         let Some(name) = entry.file_name().to_str().map(str::to_owned) else {
             left_out(listing, prefix, &entry.file_name().to_string_lossy(), "its name is not Unicode");
             continue;
@@ -105,7 +122,7 @@ fn walk(
                 listing.problems.push(Problem {
                     path: format!("{prefix}{name}"),
                     problem: "its name is not an event's".into(),
-                    action: "kept as an attachment".into(),
+                    action: KEPT_ASIDE.into(),
                 });
             }
             listing.others.push(format!("{prefix}{name}"));
@@ -161,8 +178,8 @@ fn digest_up_to(path: &Path, bytes_max: u64) -> Result<(u64, Digest)> {
     }
 }
 
-/// Returns a file with its size and digest, like [`measure`]. If it is too large to be kept, returns `None` and adds
-/// that to `problems`.
+/// Returns a file with its size and digest, like [`measure`]. `None` if it is not there any more, and if it is too large to
+/// be kept, which is added to `problems`.
 pub(super) fn measure_or_leave_out(
     folder: &Path,
     path: &str,
@@ -170,9 +187,12 @@ pub(super) fn measure_or_leave_out(
     problems: &mut Vec<Problem>,
 ) -> Result<Option<ArrivingFile>> {
     let file = folder.join(path);
-    let bytes = file.metadata().map_err(Error::io("reading", &file))?.len();
+    let Some(found) = if_there(file.metadata().map_err(Error::io("reading", &file)))? else {
+        return Ok(None);
+    };
+    let bytes = found.len();
     if bytes <= ATTACHMENT_BYTES_MAX {
-        return measure(folder, path, reason).map(Some);
+        return if_there(measure(folder, path, reason));
     }
     problems.push(Problem {
         path: path.to_owned(),

@@ -2,6 +2,9 @@
 //!
 //! Source: `docs/reference/files.md` and `docs/reference/seeds.md#names-of-files`.
 
+use crate::ids::Timestamp;
+use crate::json::Raw;
+
 /// The folder of event files within a conversation's folder.
 pub const EVENTS: &str = "events/";
 
@@ -86,10 +89,36 @@ pub fn is_recognised(name: &str) -> bool {
         .is_some_and(|id| id.len() >= 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'))
 }
 
-/// Returns whether a file belongs to the reference's own book-keeping and never held an event.
+/// The file in which a server of the reference writes down that it has a conversation open.
+pub const LEASE: &str = "owner_lease.json";
+
+/// Returns when a lease ends, as text. `None` if it has ended by `now`, and if it cannot be read.
+#[must_use]
+pub fn lease_end(lease: &str, now: Timestamp) -> Option<String> {
+    let seconds = Raw::parse(lease).ok()?.get("expires_at")?.as_f64()?;
+    // Beyond the range of times, the nearest end of it.
+    let end = Timestamp((seconds * 1e6) as i64);
+    (end > now).then(|| end.to_rfc3339())
+}
+
+/// Returns whether a file belongs to the reference's own book-keeping and never held an event. Such files come and go at
+/// every append.
 #[must_use]
 pub fn is_bookkeeping(name: &str) -> bool {
-    name == ".eventlog.lock" || (name.starts_with(".eventlog-len-") && name.ends_with(".marker"))
+    matches!(name, ".eventlog.lock" | ".owner_lease.lock")
+        || (name.starts_with(".eventlog-len-") && name.ends_with(".marker"))
+        || temporary_of(name).is_some_and(is_bookkeeping)
+}
+
+/// Returns the name that a temporary file of the reference gets when it is whole: `.NAME.RANDOM.tmp`. `None` for every other
+/// file.
+#[must_use]
+pub fn temporary_of(name: &str) -> Option<&str> {
+    if name == "owner_lease.tmp" {
+        return Some(LEASE);
+    }
+    let (whole, random) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
+    (!whole.is_empty() && !random.is_empty()).then_some(whole)
 }
 
 /// Chooses file names for the events of a conversation, in order.
@@ -141,6 +170,29 @@ mod tests {
         assert!(is_recognised("event-00000-127634c5-9a45.json"));
         assert!(!is_recognised("event-00007-abc.json"));
         assert!(!is_recognised("event-00007-zzzzzzzz.json"));
+    }
+
+    #[test]
+    fn what_comes_and_goes_is_recognised() {
+        for name in [
+            ".eventlog.lock",
+            ".eventlog-len-7.marker",
+            "..eventlog-len-58.marker.3n25e26f.tmp",
+            ".owner_lease.lock",
+        ] {
+            assert!(is_bookkeeping(name), "{name}");
+        }
+        for name in
+            ["base_state.json", ".base_state.json.x1.tmp", "owner_lease.json", ".tmp", "..tmp", "a.tmp"]
+        {
+            assert!(!is_bookkeeping(name), "{name}");
+        }
+        assert_eq!(temporary_of(".base_state.json.x1.tmp"), Some("base_state.json"));
+        assert_eq!(temporary_of("owner_lease.tmp"), Some("owner_lease.json"));
+        assert_eq!(
+            (temporary_of(".x.tmp"), temporary_of("x.y.tmp"), temporary_of("..x.tmp")),
+            (None, None, None)
+        );
     }
 
     #[test]

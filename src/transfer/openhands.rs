@@ -8,6 +8,8 @@ use super::bounds;
 use super::container::{self, TornTail};
 use super::discover::Found;
 use super::evaluation;
+use super::event_file::GONE;
+use super::folder::KEPT_ASIDE;
 use super::import::{CONFLICT, Changes, Incoming, Intake, Names, Others};
 use super::layout;
 use super::meta::Meta;
@@ -68,6 +70,7 @@ impl<'a> Conversation<'a> {
         problems.extend(of_base_state);
         let meta = source.meta(problems)?;
         problems.extend(source.listing.problems.iter().cloned());
+        problems.extend(source.lease()?);
         let ids = source.is_one_file().then(HashSet::new);
         Ok(Self { source, parent, base_state, meta, read: Read { ids, ..Read::default() } })
     }
@@ -215,6 +218,10 @@ impl Incoming for Conversation<'_> {
         let glued = aside.is_empty();
         let mut left_out = Vec::new();
         let files = source.files(&mut left_out, base_state.is_some(), shape.as_ref(), aside)?;
+        // What should have been kept may have vanished since it was listed.
+        let kept: HashSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        let is_kept = |path: &str| source.is_one_file() || kept.contains(path);
+        intake.problems.retain(|problem| problem.action != KEPT_ASIDE || is_kept(&problem.path));
         intake.problems.extend(left_out);
         if source.instance().is_some_and(|instance| instance.offset == 0) {
             tell_older_import(source, intake)?;
@@ -238,6 +245,10 @@ impl Incoming for Conversation<'_> {
         self.source.follows(stored, arriving)
     }
 
+    fn is_passing(&self, path: &str) -> bool {
+        self.source.is_passing(path)
+    }
+
     fn changes(&self) -> Changes {
         Changes::Refused
     }
@@ -256,6 +267,10 @@ impl Read {
         intake.problems.extend(problems);
         let event = match event {
             Ok(event) => event,
+            Err(gone) if gone == GONE => {
+                intake.tell(path, gone, "left out");
+                return Ok(None);
+            }
             Err(reason) => {
                 self.keep_aside(intake, path, reason);
                 return Ok(None);
@@ -289,7 +304,7 @@ impl Read {
     }
 
     fn keep_aside(&mut self, intake: &mut Intake<'_>, path: String, reason: String) {
-        intake.tell(path.clone(), reason.clone(), "kept as an attachment");
+        intake.tell(path.clone(), reason.clone(), KEPT_ASIDE);
         self.aside.push((path, reason));
     }
 }

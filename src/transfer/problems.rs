@@ -30,6 +30,11 @@ impl Problems {
         }
     }
 
+    /// Keeps only the listed problems for which `keeps` returns true.
+    pub(super) fn retain(&mut self, keeps: impl FnMut(&Problem) -> bool) {
+        self.listed.retain(keeps);
+    }
+
     /// Returns the listed problems. If there are more, the last one says how many.
     pub(super) fn finish(mut self) -> Vec<Problem> {
         if self.unlisted > 0 {

@@ -2,24 +2,28 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::container::{self, Element, TornTail};
 use super::discover::{Found, Shape};
 use super::evaluation::{self, Instance};
-use super::event_file::{FileRead, Known, Read, event_of, event_of_file, fallback_id, read_text};
-use super::folder::{self, Listing};
+use super::event_file::{FileRead, GONE, Known, Read, event_of, event_of_file, fallback_id, read_text};
+use super::folder::{self, Listing, if_there};
 use super::layout::{self, Numbering};
 use super::meta::{META_BYTES_MAX, Meta};
 use super::pages::Pages;
 use super::{ahead, bounds};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
-use crate::ids::{ConversationId, Sequence};
+use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::base::{BaseDocument, DOCUMENT_BYTES_MAX};
 use crate::store::{ArrivingFile, Attachment, Container, Glue, Origin, Problem, Store};
 use crate::untrusted;
+
+/// Why a conversation without a folder of its own for events is not imported: it would have no event here.
+const LINKED_EVENTS: &str = "it is a link, and links within a folder are not followed; \
+     import a copy of the conversation's folder (cp -rL)";
 
 /// A conversation on disk.
 pub(super) struct Source<'a> {
@@ -51,6 +55,13 @@ impl Candidate {
 
 impl<'a> Source<'a> {
     pub(super) fn open(found: &'a Found, apart: &HashSet<PathBuf>, tail: TornTail) -> Result<Self> {
+        if let Shape::Files { events_directory, .. } = &found.shape {
+            let events = found.path.join(events_directory.trim_end_matches('/'));
+            if !events_directory.is_empty() && events.is_symlink() {
+                let source = std::io::Error::new(ErrorKind::InvalidInput, LINKED_EVENTS);
+                return Err(Error::Io { doing: "listing", path: events, source });
+            }
+        }
         let listing = match &found.shape {
             Shape::Files { events_directory, .. } => {
                 folder::list(&found.path, Some(events_directory), apart)?
@@ -95,7 +106,12 @@ impl<'a> Source<'a> {
     pub(super) fn base_state(&self) -> Result<(Option<BaseDocument>, Vec<Problem>)> {
         let path = self.base_state_path();
         let expected = matches!(&self.found.shape, Shape::Files { events_directory, .. } if !events_directory.is_empty());
-        if !self.listing.others.contains(&path) {
+        let file = self.found.path.join(&path);
+        let content = match self.listing.others.contains(&path) {
+            true => if_there(read_bounded(&file, DOCUMENT_BYTES_MAX as u64))?,
+            false => None,
+        };
+        let Some(content) = content else {
             // Only the reference's own layout is incomplete without a base state. V0 and the seed had none.
             let missing = expected
                 && self.listing.events.iter().any(|name| layout::is_recognised(name))
@@ -106,9 +122,8 @@ impl<'a> Source<'a> {
                 action: "imported without one; status and HEAD follow from the events".into(),
             };
             return Ok((None, if missing { vec![problem] } else { Vec::new() }));
-        }
-        let file = self.found.path.join(&path);
-        let document = match read_bounded(&file, DOCUMENT_BYTES_MAX as u64)?.map(String::from_utf8) {
+        };
+        let document = match content.map(String::from_utf8) {
             Err(bytes) => Err(format!("it has {bytes} bytes, a base state may have {DOCUMENT_BYTES_MAX}")),
             Ok(text) => document_of(text),
         };
@@ -130,7 +145,8 @@ impl<'a> Source<'a> {
             let path = format!("{}{name}", self.root());
             if self.listing.others.contains(&path) {
                 let file = self.found.path.join(&path);
-                let meta = match read_bounded(&file, META_BYTES_MAX)? {
+                let Some(content) = if_there(read_bounded(&file, META_BYTES_MAX))? else { continue };
+                let meta = match content {
                     Ok(bytes) => String::from_utf8(bytes).map(|text| Meta::read(&text)).unwrap_or_default(),
                     Err(bytes) => {
                         let why = format!("it has {bytes} bytes, at most {META_BYTES_MAX} are read");
@@ -146,6 +162,31 @@ impl<'a> Source<'a> {
             }
         }
         Ok(Meta::default())
+    }
+
+    /// Returns the problem that a server has the conversation open, if its lease says so and has not expired.
+    pub(super) fn lease(&self) -> Result<Option<Problem>> {
+        let path = format!("{}{}", self.root(), layout::LEASE);
+        if !self.listing.others.contains(&path) {
+            return Ok(None);
+        }
+        let content = if_there(read_bounded(&self.found.path.join(&path), META_BYTES_MAX))?;
+        let text = content.and_then(std::result::Result::ok).and_then(|bytes| String::from_utf8(bytes).ok());
+        let expires = text.as_deref().and_then(|lease| layout::lease_end(lease, Timestamp::now()));
+        Ok(expires.map(|expires| Problem {
+            path,
+            problem: format!("a server has the conversation open, until {expires} unless it renews that"),
+            action: "imported as it is; another import brings what comes after".into(),
+        }))
+    }
+
+    /// Returns whether a file only accompanies the writing of others: book-keeping of the reference, or a temporary file
+    /// of one that is whole by now.
+    pub(super) fn is_passing(&self, path: &str) -> bool {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let is_whole = |whole: &str| untrusted::is_file(&self.found.path.join(folder).join(whole));
+        layout::is_bookkeeping(name)
+            || layout::temporary_of(name).is_some_and(|whole| matches!(is_whole(whole), Ok(true)))
     }
 
     /// Calls `visit` for every candidate, in order. Returns the shape of the container, if there is one. `known` may return
@@ -191,7 +232,10 @@ impl<'a> Source<'a> {
         let seed = self.listing.events.iter().all(|name| !name.starts_with("event-"));
         let is_known = known.is_some();
         let read = |name: &str| {
-            let text = read_text(&self.found.path.join(format!("{directory}{name}")))?;
+            let text = read_text(&self.found.path.join(format!("{directory}{name}")));
+            let Some(text) = if_there(text)? else {
+                return Ok(FileRead::Event(Err(GONE.into()), Vec::new()));
+            };
             // If the event is known, its text need not be checked. Otherwise this thread has the time for it.
             Ok(if is_known { FileRead::Text(text) } else { FileRead::event(text, name, directory) })
         };
@@ -293,9 +337,12 @@ impl<'a> Source<'a> {
     ///
     /// That is so if the source has it as an event, as the base state or as the file of all events. Files at the top of
     /// the folder, such as the task list, are the present state of a conversation that runs, as the base state is, so
-    /// their changes are followed.
+    /// their changes are followed. What only accompanies the writing of others has nothing to lose.
     pub(super) fn follows(&self, stored: &Attachment, arriving: Option<&ArrivingFile>) -> bool {
         let path = stored.path.as_str();
+        if self.is_passing(path) {
+            return true;
+        }
         let is_inner = |folder: &str| path.strip_prefix(folder).is_some_and(|name| !name.contains('/'));
         if arriving.is_some() && is_inner(self.root()) {
             return true;

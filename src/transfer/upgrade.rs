@@ -6,14 +6,16 @@ use std::io::Write as _;
 
 use super::export::{Exporter, Target};
 use super::layout;
+use super::meta::META_BYTES_MAX;
 use super::pages::Pages;
 use crate::error::{Error, Result};
 use crate::event::Given;
 use crate::event::tool::catalogue::OwnTools;
 use crate::event::upcast::{self, Loadable, Loss};
-use crate::ids::{ConversationId, EventId, Sequence};
+use crate::ids::{ConversationId, EventId, Sequence, Timestamp};
 use crate::json::Raw;
 use crate::state::upcast::upcast_base_state;
+use crate::store::Attachment;
 
 /// The upgrade steps that were applied, and what was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -104,6 +106,10 @@ impl Exporter<'_> {
             if path.ends_with('/') || layout::is_bookkeeping(name) {
                 continue;
             }
+            if path == layout::LEASE && self.is_leased(conversation, &attachment)? {
+                report.count_loss("lease of a server that has the conversation open left out".into());
+                continue;
+            }
             // A torn event, or a torn base state.
             let in_the_way = path.starts_with(layout::EVENTS) || path == layout::BASE_STATE;
             let path = format!("{prefix}{}{path}", if in_the_way { layout::SET_ASIDE } else { "" });
@@ -157,6 +163,16 @@ impl Exporter<'_> {
             progress(events);
         }
         Ok(events)
+    }
+
+    /// Returns whether a stored lease has not expired. Another server would wait for it in the exported folder.
+    fn is_leased(&self, conversation: &ConversationId, lease: &Attachment) -> Result<bool> {
+        if lease.bytes > META_BYTES_MAX {
+            return Ok(false);
+        }
+        let mut text = Vec::new();
+        self.store.read_attachment(conversation, &lease.path, &mut text)?;
+        Ok(String::from_utf8(text).is_ok_and(|lease| layout::lease_end(&lease, Timestamp::now()).is_some()))
     }
 
     /// Returns the id under which the reference's loader finds an event, made from the event's own id. `None` if it

@@ -102,6 +102,7 @@ mod mcp_server;
 mod merge;
 mod messages;
 mod moved;
+mod moving_folders;
 #[cfg(all(feature = "cli", feature = "server"))]
 mod numbers;
 mod old;

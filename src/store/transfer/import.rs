@@ -4,14 +4,14 @@
 //! base state. It can be resumed: until [`Store::finish_import`] has written the origin, a conversation counts as
 //! partly imported, and a new import of the same folder completes it.
 
-use std::collections::HashSet;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::collections::{HashMap, HashSet};
+use std::io::{ErrorKind, Read, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use super::stay_out;
 use crate::store::Store;
 use crate::store::table::admin::{self, ActKind, NewAct};
-use crate::store::table::attachment::{self, NewAttachment};
+use crate::store::table::attachment::{self, Attachment, NewAttachment};
 use crate::store::table::catalogue::{self, Entry};
 use crate::store::table::change::{self, Subject};
 use crate::store::table::origin::{self, Origin, Problem};
@@ -283,43 +283,45 @@ impl Store {
 }
 
 /// Replaces all attachments of a conversation by these files, except those whose paths are in `kept`. A redacted
-/// attachment stays as it is if the new file equals the file before redaction.
+/// attachment stays as it is if the new file equals the file before redaction. A file that has vanished since it was listed
+/// changes nothing.
 fn attach_all(db: &Connection, key: i64, files: &[ArrivingFile], kept: &HashSet<String>) -> Result<()> {
-    let mut redacted = HashSet::new();
-    for stored in attachment::list(db, key)? {
-        if kept.contains(&stored.path) {
+    let mut stored: HashMap<String, Attachment> =
+        attachment::list(db, key)?.into_iter().map(|stored| (stored.path.clone(), stored)).collect();
+    stored.retain(|path, _| !kept.contains(path));
+    for file in files {
+        let old = stored.remove(&file.path);
+        if old.as_ref().is_some_and(|old| old.redacted_from.contains(&file.digest)) {
             continue;
         }
-        let is_original =
-            |file: &&ArrivingFile| file.path == stored.path && stored.redacted_from.contains(&file.digest);
-        match files.iter().find(is_original) {
-            Some(file) => {
-                redacted.insert(&file.path);
-            }
-            None => attachment::detach(db, key, &stored)?,
+        let mut content: Box<dyn Read> = if file.path.ends_with('/') {
+            Box::new(std::io::empty())
+        } else {
+            let opened = match untrusted::open(&file.from) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                opened => opened,
+            };
+            let (mut content, _) = opened.map_err(Error::io("reading", &file.from))?;
+            let bytes = match file.offset {
+                Some(offset) => {
+                    content.seek(SeekFrom::Start(offset)).map_err(Error::io("reading", &file.from))?;
+                    file.bytes
+                }
+                // One more byte, to detect whether the file has grown since its size was read.
+                None => file.bytes + 1,
+            };
+            Box::new(content.take(bytes))
+        };
+        if let Some(old) = old {
+            attachment::detach(db, key, &old)?;
         }
-    }
-    for file in files.iter().filter(|file| !redacted.contains(&file.path)) {
         let new = NewAttachment {
             path: &file.path,
             bytes: file.bytes,
             digest: file.digest,
             reason: file.reason.as_deref(),
         };
-        if file.path.ends_with('/') {
-            attachment::attach(db, key, &new, &mut std::io::empty())?;
-            continue;
-        }
-        let (mut content, _) = untrusted::open(&file.from).map_err(Error::io("reading", &file.from))?;
-        let bytes = match file.offset {
-            Some(offset) => {
-                content.seek(SeekFrom::Start(offset)).map_err(Error::io("reading", &file.from))?;
-                file.bytes
-            }
-            // One more byte, to detect whether the file has grown since its size was read.
-            None => file.bytes + 1,
-        };
-        attachment::attach(db, key, &new, &mut content.take(bytes))?;
+        attachment::attach(db, key, &new, &mut content)?;
     }
-    Ok(())
+    stored.values().try_for_each(|gone| attachment::detach(db, key, gone))
 }

@@ -38,6 +38,11 @@ pub(in crate::transfer) trait Incoming {
     /// Returns whether an import loses nothing of a stored file if `arriving` takes its place, or if it is left out.
     fn follows(&self, stored: &Attachment, arriving: Option<&ArrivingFile>) -> bool;
 
+    /// Returns whether a file only accompanies the writing of others, so that it may come, change and go.
+    fn is_passing(&self, _path: &str) -> bool {
+        false
+    }
+
     /// What an import without a new event does about changed data beside the events.
     fn changes(&self) -> Changes;
 }

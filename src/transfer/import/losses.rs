@@ -102,5 +102,6 @@ fn has_grown(stored: &Attachment, file: &ArrivingFile) -> Result<bool> {
     if file.bytes <= stored.bytes || file.offset.is_some() {
         return Ok(false);
     }
-    Ok(folder::digest_of_beginning(&file.from, stored.bytes)? == stored.digest)
+    let beginning = folder::if_there(folder::digest_of_beginning(&file.from, stored.bytes))?;
+    Ok(beginning.is_some_and(|digest| digest == stored.digest))
 }

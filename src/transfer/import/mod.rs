@@ -28,6 +28,7 @@ pub(super) use intake::Intake;
 use identity::Planned;
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::container::TornTail;
@@ -136,8 +137,7 @@ impl<'a> Importer<'a> {
             let mut one = || self.import_one(conversation, parent.as_ref(), apart, &mut on_progress);
             let mut outcome = one();
             for _ in 0..RETRIES_MAX {
-                // It was deleted, erased or made anew meanwhile: what was decided about it does not hold any more.
-                if !matches!(outcome, Err(Error::Around(AroundError::GoneMeanwhile { .. }))) {
+                if !matches!(&outcome, Err(error) if is_of_the_moment(error)) {
                     break;
                 }
                 outcome = one();
@@ -209,7 +209,17 @@ fn concerns_one_conversation(error: &Error) -> bool {
         )
 }
 
-/// How often a conversation is imported from its beginning again because it was deleted meanwhile.
+/// Returns whether a conversation, or a file of it, was deleted or changed since the import looked. What was decided about it
+/// does not hold any more.
+fn is_of_the_moment(error: &Error) -> bool {
+    match error {
+        Error::Around(AroundError::GoneMeanwhile { .. }) => true,
+        Error::Io { source, .. } => matches!(source.kind(), ErrorKind::NotFound | ErrorKind::Other),
+        _ => false,
+    }
+}
+
+/// How often a conversation is imported from its beginning again because it was deleted or changed meanwhile.
 const RETRIES_MAX: usize = 3;
 
 fn failed(found: &Found, error: &Error) -> ImportReport {

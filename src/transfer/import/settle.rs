@@ -46,7 +46,7 @@ impl Importer<'_> {
                 report.problems.push(has_fewer_events(&around.origin, intake.counts.events, before.events));
                 return Ok(report);
             }
-            changed = changes(store, id, incoming.changes(), &before, &around)?;
+            changed = changes(store, id, incoming, &before, &around)?;
             let has_gone_on = intake.stored.peek()?.is_some();
             if changed.is_empty() || has_gone_on {
                 report.status = ImportStatus::Unchanged;
@@ -55,6 +55,7 @@ impl Importer<'_> {
         }
         let losses = Losses::of(store, id, &around.files, &|stored, file| incoming.follows(stored, file))?;
         let is_following = self.tail == TornTail::Await;
+        changed.retain(|path| !incoming.is_passing(path));
         let to_accept = match incoming.changes() {
             Changes::Refused if brings_nothing && !is_following => changed,
             Changes::Refused | Changes::Added => losses.paths(),
@@ -92,11 +93,11 @@ fn has_fewer_events(origin: &Origin, events: u64, before: u64) -> Problem {
 fn changes(
     store: &Store,
     id: &ConversationId,
-    kind: Changes,
+    incoming: &dyn Incoming,
     before: &Origin,
     around: &Surroundings,
 ) -> Result<Vec<String>> {
-    let mut changed = changed_files(store, id, &around.files)?;
+    let mut changed = changed_files(store, id, incoming, &around.files)?;
     let base_state = around.base_state.as_ref().map(|document| store.without_redacted(id, document));
     if store.stored_document(id)? != base_state.transpose()? {
         changed.push(around.origin.base_state_path.clone().unwrap_or_else(|| layout::BASE_STATE.into()));
@@ -104,7 +105,7 @@ fn changes(
     let now = store.origin_without_redacted(id, &around.origin)?;
     if let (Some(Container { file, glue }), Some(stored)) = (now.container, &before.container) {
         // A log under another name has that name from now on.
-        let is_renamed = kind == Changes::Added && file != stored.file;
+        let is_renamed = incoming.changes() == Changes::Added && file != stored.file;
         if (is_renamed || glue != stored.glue) && !changed.contains(&file) {
             changed.push(file);
         }
@@ -112,8 +113,14 @@ fn changes(
     Ok(changed)
 }
 
-/// Returns the paths of the files that differ from the stored ones: changed, new or missing.
-fn changed_files(store: &Store, id: &ConversationId, arriving: &[ArrivingFile]) -> Result<Vec<String>> {
+/// Returns the paths of the files that differ from the stored ones: changed, new or missing. What only accompanies the
+/// writing of others may be missing.
+fn changed_files(
+    store: &Store,
+    id: &ConversationId,
+    incoming: &dyn Incoming,
+    arriving: &[ArrivingFile],
+) -> Result<Vec<String>> {
     let mut stored: HashMap<String, Attachment> =
         store.attachments(id)?.into_iter().map(|file| (file.path.clone(), file)).collect();
     let mut changed = Vec::new();
@@ -122,7 +129,7 @@ fn changed_files(store: &Store, id: &ConversationId, arriving: &[ArrivingFile]) 
             changed.push(file.path.clone());
         }
     }
-    changed.extend(stored.into_keys());
+    changed.extend(stored.into_keys().filter(|path| !incoming.is_passing(path)));
     changed.sort();
     Ok(changed)
 }

@@ -76,7 +76,7 @@ fn view(store: &Store, id: &ConversationId) -> Option<Vec<(usize, bool)>> {
 #[test]
 fn an_upgrade_changes_no_event_of_today_and_no_view() {
     let (mut same, mut summaries) = (0, 0);
-    for kind in ["conversations", "corrupt", "legacy", "foreign"] {
+    for kind in ["conversations", "corrupt", "legacy", "foreign", "ages"] {
         let scratch = Scratch::new();
         let store = Store::in_memory(&without_projector()).unwrap();
         let upgraded = Store::in_memory(&without_projector()).unwrap();

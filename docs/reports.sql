@@ -11,7 +11,7 @@
 --   sequence             place; of the call in its conversation
 --   command
 --   exit_code            of a command; -1 while it ran
---   outcome              ok, error, rejected, pending
+--   outcome              ok, error, failed (a command with another exit code than 0), rejected, pending
 --   duration_ms          ms; from the call to its result
 --   directory            path; where the shell stood when it was done
 --   risk                 UNKNOWN, LOW, MEDIUM, HIGH, as the model rates it
@@ -35,19 +35,43 @@ CROSS JOIN commands AS c ON c.position = found.position;
 --   last_at              time as written
 --   models               those the conversation used
 CREATE TEMP VIEW report_files AS
+WITH patch AS (
+    -- A patch may name several files, each in a line of its own.
+    SELECT position, CASE WHEN json_valid(arguments)
+               THEN (SELECT group_concat(a.value, char(10)) FROM json_tree(arguments) AS a WHERE a.type = 'text')
+               ELSE arguments END AS text
+    FROM tool_calls
+    WHERE path IS NOT NULL AND tool IN ('apply_patch', 'bash', 'shell', 'shell_command', 'exec_command', 'local_shell', 'container.exec')
+),
+named AS (
+    -- The lines of the text, as a JSON array. While it is one, another character stands for the backslash.
+    SELECT DISTINCT p.position, trim(replace(substr(l.value, instr(l.value, ': ') + 2), char(57344), '\'), ' ' || char(13)) AS path
+    FROM patch AS p
+    CROSS JOIN json_each('[' || replace(json_quote(replace(p.text, '\', char(57344))), '\n', '","') || ']') AS l
+    WHERE l.value GLOB '[*][*][*] Add File: *' OR l.value GLOB '[*][*][*] Update File: *'
+       OR l.value GLOB '[*][*][*] Delete File: *' OR l.value GLOB '[*][*][*] Move to: *'
+),
+touched AS (
+    SELECT conversation_id, path, coalesce(command, tool) AS act, outcome, started_at, position
+    FROM tool_calls
+    WHERE path IS NOT NULL AND position NOT IN (SELECT position FROM named)
+    UNION ALL
+    SELECT c.conversation_id, n.path, 'apply_patch', c.outcome, c.started_at, c.position
+    FROM named AS n CROSS JOIN tool_calls AS c ON c.position = n.position
+)
 SELECT t.path, t.conversation_id, c.title,
-       count(*) FILTER (WHERE coalesce(t.command, t.tool)
-           IN ('create', 'str_replace', 'insert', 'undo_edit', 'write', 'edit', 'write_file', 'apply_patch')
+       count(*) FILTER (WHERE t.act
+           IN ('create', 'str_replace', 'insert', 'undo_edit', 'write', 'edit', 'write_file', 'apply_patch', 'Write', 'Edit', 'MultiEdit', 'NotebookEdit')
            AND t.outcome = 'ok') AS writes,
-       count(*) FILTER (WHERE coalesce(t.command, t.tool)
-           NOT IN ('create', 'str_replace', 'insert', 'undo_edit', 'write', 'edit', 'write_file', 'apply_patch')
+       count(*) FILTER (WHERE t.act
+           NOT IN ('create', 'str_replace', 'insert', 'undo_edit', 'write', 'edit', 'write_file', 'apply_patch', 'Write', 'Edit', 'MultiEdit', 'NotebookEdit')
            AND t.outcome = 'ok') AS reads,
        count(*) FILTER (WHERE t.outcome <> 'ok') AS failed,
        min(t.started_at) AS first_at, max(t.started_at) AS last_at,
        (SELECT group_concat(DISTINCT u.model) FROM usage AS u WHERE u.conversation_id = t.conversation_id) AS models
-FROM tool_calls AS t
+FROM touched AS t
 JOIN conversations AS c ON c.conversation_id = t.conversation_id
-WHERE t.path IS NOT NULL
+WHERE true
 GROUP BY t.path, t.conversation_id
 ORDER BY t.path, first_at, min(t.position);
 
@@ -58,7 +82,7 @@ ORDER BY t.path, first_at, min(t.position);
 --   programs             what was recognised, or the tool
 --   what                 the command or the address
 --   exit_code            of a command; -1 while it ran
---   outcome              ok, error, rejected, pending
+--   outcome              ok, error, failed (a command with another exit code than 0), rejected, pending
 --   duration_ms          ms; from the call to its result
 CREATE TEMP VIEW report_network AS
 SELECT t.started_at, t.conversation_id, t.sequence, t.network AS programs,
@@ -100,7 +124,7 @@ ORDER BY k.asked_at, k.position;
 --   model_risk           where the model rates it so
 --   analyzer_risk        where an analyzer does
 --   analyzer             which
---   outcome              ok, error, rejected, pending
+--   outcome              ok, error, failed (a command with another exit code than 0), rejected, pending
 --   exit_code            of a command; -1 while it ran
 --   rejected_by          user or hook
 CREATE TEMP VIEW report_risks AS
@@ -309,13 +333,14 @@ ORDER BY tag.key, coalesce(sum(u.cost), 0) + coalesce(sum(u.estimated_cost), 0) 
 --   calls                calls
 --   conversations        conversations
 --   ok                   calls
---   errors               calls
+--   errors               calls; in which the tool failed
+--   failed               calls; whose command ended with another exit code than 0
 --   rejected             calls
 --   pending              calls; that nothing has answered
 CREATE TEMP VIEW report_tools AS
 SELECT tool, count(*) AS calls, count(DISTINCT conversation_id) AS conversations,
        count(*) FILTER (WHERE outcome = 'ok') AS ok, count(*) FILTER (WHERE outcome = 'error') AS errors,
-       count(*) FILTER (WHERE outcome = 'rejected') AS rejected,
+       count(*) FILTER (WHERE outcome = 'failed') AS failed, count(*) FILTER (WHERE outcome = 'rejected') AS rejected,
        count(*) FILTER (WHERE outcome = 'pending') AS pending
 FROM tool_calls
 WHERE true
@@ -353,7 +378,7 @@ ORDER BY total_ms DESC, tool;
 --   sequence             place; of the call in its conversation
 --   tool
 --   what                 the command, the path, or the beginning of the arguments
---   outcome              ok, error, rejected, pending
+--   outcome              ok, error, failed (a command with another exit code than 0), rejected, pending
 --   exit_code            of a command; -1 while it ran
 CREATE TEMP VIEW report_slow_calls AS
 SELECT duration_ms, started_at, conversation_id, sequence, tool,

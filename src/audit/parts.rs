@@ -37,7 +37,8 @@ pub(super) const ID: Column = column("conversation_id", "", "");
 pub(super) const SEQUENCE: Column = column("sequence", "place", "of the call in its conversation");
 pub(super) const STARTED: Column = column("started_at", TIME, "when it was asked for");
 pub(super) const DURATION: Column = column("duration_ms", MS, "from the call to its result");
-pub(super) const OUTCOME: Column = column("outcome", "", "ok, error, rejected, pending");
+pub(super) const OUTCOME: Column =
+    column("outcome", "", "ok, error, failed (a command with another exit code than 0), rejected, pending");
 pub(super) const EXIT: Column = column("exit_code", "", "of a command; -1 while it ran");
 pub(super) const WHAT: Column =
     column("what", "", "the command, the path, or the beginning of the arguments");

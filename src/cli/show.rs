@@ -107,7 +107,8 @@ fn value(page: &Page) -> Result<Value> {
     let mut value = shape::conversation(&page.conversation)?;
     shape::add_facts(&mut value, &page.facts);
     let tools = page.tools.iter().map(|tool| {
-        json!({"tool": tool.tool, "calls": tool.calls, "errors": tool.errors, "rejected": tool.rejected, "pending": tool.pending})
+        json!({"tool": tool.tool, "calls": tool.calls, "errors": tool.errors, "failed": tool.failed,
+               "rejected": tool.rejected, "pending": tool.pending})
     });
     let usage = page.usage.iter().map(shape::usage);
     let tasks = page
@@ -218,13 +219,15 @@ fn counts(page: &Page, output: &Output) -> Result<()> {
         output.table(kinds)?;
     }
     if !page.tools.is_empty() {
-        let mut tools = table(&["tool", "calls", "errors", "rejected", "pending"], &[1, 2, 3, 4]);
+        let mut tools =
+            table(&["tool", "calls", "errors", "failed", "rejected", "pending"], &[1, 2, 3, 4, 5]);
         for tool in &page.tools {
             let number = |number: u64| if number == 0 { String::new() } else { count(number) };
             tools.add_row(row([
                 one_line(&tool.tool, 60),
                 count(tool.calls),
                 number(tool.errors),
+                number(tool.failed),
                 number(tool.rejected),
                 number(tool.pending),
             ]));

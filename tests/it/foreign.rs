@@ -482,7 +482,7 @@ fn tools_usage_titles_and_rejections_can_be_queried() {
             "Write | - | /home/ada/engine/NOTES.md | ok | -",
             "exec_command | - | - | ok | -",
             "shell | [\"bash\",\"-lc\",\"ls\"] | - | ok | 0",
-            "apply_patch | - | - | ok | -",
+            "apply_patch | - | mill.py | ok | -",
             "local_shell | [\"pwd\"] | - | error | -",
         ]
     );

@@ -43,7 +43,7 @@ struct Tally {
     payload_bytes: i64,
     kinds: BTreeMap<String, i64>,
     /// Calls by tool: all, ok, failed, rejected, unanswered.
-    tools: BTreeMap<String, [i64; 5]>,
+    tools: BTreeMap<String, [i64; 6]>,
     /// Conversations by tool.
     users_of: BTreeMap<String, BTreeSet<u64>>,
     /// By day: conversations, events, actions, user messages.
@@ -103,26 +103,28 @@ fn generate(number: u64, random: &mut Numbers, tally: &mut Tally) -> (Vec<NewEve
         events.push(event(&action, "ActionEvent", stamp(members)));
         tally.users_of.entry(tool.to_owned()).or_default().insert(number);
         let of_tool = tally.tools.entry(tool.to_owned()).or_default();
-        let outcome = random.below(4) as usize;
+        let outcome = random.below(5) as usize;
         of_tool[0] += 1;
         of_tool[1 + outcome] += 1;
         tally.commands += i64::from(tool == "terminal");
         let answered =
             json!({"source": "environment", "tool_name": tool, "tool_call_id": call, "action_id": action});
         match outcome {
-            0 | 1 => {
+            0..=2 => {
                 let kind = made["kind"].as_str().unwrap().replace("Action", "Observation");
                 let mut answer = json!({"kind": kind, "is_error": outcome == 1, "content": [{"type": "text", "text": "x"}]});
                 if tool == "terminal" {
                     answer["command"] = json!("make");
+                    tally.failed_commands += i64::from(outcome > 0);
+                }
+                if tool == "terminal" || outcome == 2 {
                     answer["metadata"] = json!({"exit_code": outcome});
-                    tally.failed_commands += outcome as i64;
                 }
                 let mut members = answered;
                 members["observation"] = answer;
                 events.push(event(&id("o", step), "ObservationEvent", stamp(members)));
             }
-            2 => events.push(event(&id("u", step), "UserRejectObservation", stamp(answered))),
+            3 => events.push(event(&id("u", step), "UserRejectObservation", stamp(answered))),
             _ => {}
         }
         let (sent, received, cost) =
@@ -225,7 +227,8 @@ fn assert_tallied(ask: &mut Ask<'_>, tally: &Tally) {
     assert_eq!(commands["rows"].as_array().unwrap().len() as i64, tally.commands);
     let failed = ask("report", &[("name", "commands"), ("failed", "yes")]);
     let exits = column(&failed, "exit_code");
-    let ended_badly = failed["rows"].as_array().unwrap().iter().filter(|row| row[exits] == 1).count();
+    let ended_badly =
+        failed["rows"].as_array().unwrap().iter().filter(|row| row[exits].as_i64() > Some(0)).count();
     assert_eq!(ended_badly as i64, tally.failed_commands);
 }
 
@@ -352,7 +355,7 @@ fn the_numbers_of_every_format_are_those_of_its_events() {
     };
     // tools: calls are the sum of their outcomes.
     assert_eq!(total("tools", &[1]), number("SELECT count(*) FROM tool_calls"));
-    assert_eq!(total("tools", &[3, 4, 5, 6]), number("SELECT count(*) FROM tool_calls"));
+    assert_eq!(total("tools", &[3, 4, 5, 6, 7]), number("SELECT count(*) FROM tool_calls"));
     // activity: every event, every call, every message of a user, with those of unknown time.
     assert!(number("SELECT count(*) FROM events WHERE timestamp IS NULL") > 0);
     assert_eq!(total("activity", &[2]), number("SELECT count(*) FROM events"));
@@ -360,7 +363,7 @@ fn the_numbers_of_every_format_are_those_of_its_events() {
     assert_eq!(
         total("activity", &[4]),
         number(
-            "SELECT count(*) FROM transcript WHERE role = 'user' AND kind NOT IN ('action:run', 'action:recall')"
+            "SELECT count(*) FROM transcript WHERE role = 'user' AND kind NOT IN ('action:run', 'action:recall', 'InterruptEvent')"
         )
     );
     for row in program.json(&["list", "--limit", "1000"])["conversations"].as_array().unwrap() {

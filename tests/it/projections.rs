@@ -392,7 +392,7 @@ fn a_tool_call_has_the_outcome_of_the_first_event_that_answers_it() {
         [
             ("pending", "pending", None, None),
             ("ok", "ok", Some(0), Some("ok-result")),
-            ("failed", "ok", Some(1), Some("failed-result")),
+            ("failed", "failed", Some(1), Some("failed-result")),
             ("error", "error", None, Some("error-result")),
             ("refused", "rejected", None, Some("refused-result")),
             ("hooked", "rejected", None, Some("hooked-result")),

@@ -102,8 +102,8 @@ pub(super) async fn one(
         let kinds = store.count_kinds(&row.id)?;
         let tools = store.tool_counts(&row.id)?;
         let tool = |tool: &crate::store::ToolCount| {
-            json!({"tool": tool.tool, "calls": tool.calls, "errors": tool.errors, "rejected": tool.rejected,
-                   "pending": tool.pending})
+            json!({"tool": tool.tool, "calls": tool.calls, "errors": tool.errors, "failed": tool.failed,
+                   "rejected": tool.rejected, "pending": tool.pending})
         };
         found["kinds"] = kinds.into_iter().map(|(kind, count)| (kind, json!(count))).collect();
         found["tools"] = tools.iter().map(tool).collect();

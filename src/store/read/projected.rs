@@ -19,8 +19,8 @@ const TRANSCRIPT: &str = "SELECT sequence, event_id, timestamp, kind, role, tool
 const TOOL_CALLS: &str = "SELECT sequence, action_id, tool, tool_call_id, command, path, arguments, risk, outcome, \
      exit_code, rejected_by, rejection_reason, error, started_at, ended_at, duration_ms, result_id FROM tool_calls \
      WHERE conversation_id = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
-const TOOL_COUNTS: &str = "SELECT t.tool, count(*), sum(t.outcome = 'error'), sum(t.outcome = 'rejected'), \
-     sum(t.outcome = 'pending') FROM event AS a CROSS JOIN tool_call AS t ON t.position = a.position \
+const TOOL_COUNTS: &str = "SELECT t.tool, count(*), sum(t.outcome = 'error'), sum(t.outcome = 'failed'), \
+     sum(t.outcome = 'rejected'), sum(t.outcome = 'pending') FROM event AS a CROSS JOIN tool_call AS t ON t.position = a.position \
      WHERE a.conversation = ?1 GROUP BY t.tool ORDER BY 2 DESC, 1";
 const USAGE: &str = "SELECT usage_id, model, sum(prompt_tokens), sum(completion_tokens), \
      sum(cache_read_tokens), sum(cache_write_tokens), sum(reasoning_tokens), sum(cost), sum(estimated_cost), \
@@ -55,6 +55,8 @@ words! {
         Ok = "ok",
         /// It failed.
         Error = "error",
+        /// It was done, and its command ended with another exit code than 0.
+        Failed = "failed",
         /// A person or a hook rejected it.
         Rejected = "rejected",
     }
@@ -146,6 +148,8 @@ pub struct ToolCount {
     pub calls: u64,
     /// The number of calls that ended in an error.
     pub errors: u64,
+    /// The number of calls whose command ended with another exit code than 0.
+    pub failed: u64,
     /// The number of calls that were rejected.
     pub rejected: u64,
     /// The number of calls without a result yet.
@@ -350,8 +354,9 @@ impl Store {
                             tool: catalogue::text(row, 0)?.unwrap_or_default(),
                             calls: count(row, 1)?,
                             errors: count(row, 2)?,
-                            rejected: count(row, 3)?,
-                            pending: count(row, 4)?,
+                            failed: count(row, 3)?,
+                            rejected: count(row, 4)?,
+                            pending: count(row, 5)?,
                         })
                     })?;
                     rows.collect()

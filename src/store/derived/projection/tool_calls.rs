@@ -3,8 +3,9 @@
 //! The key of a call is its action. The first event that answers a call decides its outcome. An observation names the
 //! action. An error names the tool call id (`docs/reference/events.md#open-actions`) and answers the newest pending
 //! call with this id, because a model may use an id again. An observation with `is_error`, or an error, makes the
-//! outcome `error`. The exit code of a command is stored as well, but does not change the outcome.
+//! outcome `error`; otherwise the exit code of a command decides: another one than 0 makes it `failed`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -18,7 +19,7 @@ use crate::store::table::copied;
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "tool_calls",
-    version: 5,
+    version: 6,
     schema: 19,
     statements: &[],
     tables: &[Table {
@@ -104,6 +105,9 @@ const SHELLS: &[&str] = &[
     "container.exec",
 ];
 
+/// The tool that takes a patch of several files.
+const PATCH: &str = "apply_patch";
+
 /// The members that have the command, in the order of the view `commands`.
 const COMMANDS: &[(&str, &str)] =
     &[("action", "command"), ("args", "command"), ("raw_input", "command"), ("action", "cmd")];
@@ -140,6 +144,18 @@ struct Answer {
     exit_code: Option<i64>,
 }
 
+impl Answer {
+    /// Returns the answer that an observation is. A command has the exit code -1 while it runs.
+    fn observed(position: i64, is_error: bool, exit_code: Option<i64>) -> Self {
+        let outcome = match exit_code {
+            _ if is_error => "error",
+            None | Some(0 | -1) => "ok",
+            Some(_) => "failed",
+        };
+        Self { outcome, position, exit_code }
+    }
+}
+
 impl Projection for ToolCalls {
     fn description(&self) -> &'static Description {
         &DESCRIPTION
@@ -152,11 +168,7 @@ impl Projection for ToolCalls {
             kind::OBSERVATION => {
                 let observation = event.members.get("observation").map(Raw::to_object).unwrap_or_default();
                 let failed = observation.get("is_error").is_some_and(|flag| flag.text() == "true");
-                let answer = Answer {
-                    outcome: if failed { "error" } else { "ok" },
-                    position: event.position,
-                    exit_code: exit_code(&observation),
-                };
+                let answer = Answer::observed(event.position, failed, exit_code(&observation));
                 self.answer(db, event, event.action_id.map(str::to_owned), answer)?;
             }
             kind::REJECTION => {
@@ -177,15 +189,11 @@ impl Projection for ToolCalls {
             other if other.starts_with("observation:") => {
                 let cause = event.members.get("cause").and_then(Raw::as_i64);
                 let extras = event.members.get("extras").map(Raw::to_object).unwrap_or_default();
-                let answer = Answer {
-                    outcome: match other {
-                        "observation:error" => "error",
-                        "observation:user_rejected" => "rejected",
-                        _ => "ok",
-                    },
-                    position: event.position,
-                    exit_code: exit_code(&extras),
-                };
+                let mut answer =
+                    Answer::observed(event.position, other == "observation:error", exit_code(&extras));
+                if other == "observation:user_rejected" {
+                    answer.outcome = "rejected";
+                }
                 if let Some(cause) = cause {
                     self.answer(db, event, Some(cause.to_string()), answer)?;
                 }
@@ -232,8 +240,8 @@ impl ToolCalls {
             tool_call_id: event.tool_call_id.map(str::to_owned),
             risk: event.members.text("security_risk").map(|risk| copied::text(&risk).into_owned()),
             network: network(&tool, event.members, arguments),
+            path: path.or_else(|| patched(event, &tool)).filter(|path| path.len() <= 4096).map(Into::into),
             tool,
-            path: path.filter(|path| path.len() <= 4096).map(Into::into),
             answer,
         });
         // A damaged id is "" here. No other event may find it, as none finds it in the table.
@@ -318,6 +326,19 @@ fn tool(event: &LogEvent<'_>) -> String {
     }
     let tool_kind = event.members.text("tool_kind").map(|kind| copied::text(&kind).into_owned());
     tool_kind.unwrap_or_else(|| event.kind.strip_prefix("action:").unwrap_or_default().to_owned())
+}
+
+/// Returns the first file of a patch in the format of the tool `apply_patch`, which may also be called in a shell.
+fn patched<'a>(event: &LogEvent<'a>, tool: &str) -> Option<Cow<'a, str>> {
+    if tool != PATCH && !SHELLS.contains(&tool) {
+        return None;
+    }
+    let arguments = event.members.get("tool_call")?.get("arguments")?.as_text()?;
+    let (_, patch) = arguments.split_once("*** Begin Patch")?;
+    let (_, file) = patch.split_once(" File: ")?;
+    // In JSON, an escaped line end follows.
+    let end = file.find(['\n', '\\', '"']).unwrap_or(file.len());
+    Some(Cow::Owned(file[..end].trim().to_owned()))
 }
 
 /// Returns what of a call reaches the network: programs of a shell's command, or the tool, if it opens an address.

@@ -36,7 +36,7 @@ export async function figures({ since, until, conversation }, signal) {
       cost: known(models, 'cost'), estimated_cost: known(models, 'estimated_cost'),
       tokens_without_cost: sum(models, 'tokens_without_cost'), prompt: sum(models, 'prompt_tokens'), completion: sum(models, 'completion_tokens'),
       cached: sum(models, 'cache_read_tokens'), requests: sum(models, 'calls'), calls: sum(tools, 'calls'),
-      errors: sum(tools, 'errors'), rejected: sum(tools, 'rejected'), events: sum(events, 'events'),
+      errors: sum(tools, 'errors'), failed: sum(tools, 'failed'), rejected: sum(tools, 'rejected'), events: sum(events, 'events'),
     },
   };
 }

@@ -46,7 +46,8 @@ function Total({ total, conversations, hasAll }) {
       ${conversations > 0 && html`<${Figure} label="Conversations with model calls">${count(conversations)}${hasAll ? '' : '+'}<//>`}
       <${Figure} label="Events">${count(total.events)}<//>
       <${Figure} label="Tool calls">${count(total.calls)}<//>
-      <${Figure} label="Failed calls">${count(total.errors)}${share(total.errors, total.calls)}<//>
+      <${Figure} label="Calls with an error" title="The tool itself failed">${count(total.errors)}${share(total.errors, total.calls)}<//>
+      <${Figure} label="Commands that failed" title="They ended with another exit code than 0">${count(total.failed)}${share(total.failed, total.calls)}<//>
       <${Figure} label="Rejected">${count(total.rejected)}<//>
     </dl>`;
 }
@@ -113,14 +114,15 @@ function Conversations({ rows, measure }) {
 }
 
 const OUTCOMES = [
-  { className: 'part-ok', name: 'ok', label: 'ok' }, { className: 'part-errors', name: 'errors', label: 'failed' },
+  { className: 'part-ok', name: 'ok', label: 'ok' }, { className: 'part-errors', name: 'errors', label: 'error' },
+  { className: 'part-failed', name: 'failed', label: 'command failed' },
   { className: 'part-rejected', name: 'rejected', label: 'rejected' }, { className: 'part-pending', name: 'pending', label: 'unanswered' },
 ];
 
 function Tools({ tools, slow, calls }) {
   return html`
     <${Bars} title="Tool calls and how they ended" what="Tool" legend=${OUTCOMES}
-      columns=${[{ label: 'Calls' }, { label: 'Ok', isWide: true }, { label: 'Failed' }, { label: 'Rejected', isWide: true }, { label: 'Unanswered', isWide: true }]}
+      columns=${[{ label: 'Calls' }, { label: 'Ok', isWide: true }, { label: 'Errors' }, { label: 'Failed' }, { label: 'Rejected', isWide: true }, { label: 'Unanswered', isWide: true }]}
       rows=${tools.map((row) => ({
         key: row.tool, label: plain(row.tool), parts: OUTCOMES.map(({ className, name }) => ({ className, value: row[name] })),
         figures: [row.calls, ...OUTCOMES.map(({ name }) => row[name])].map(count),
@@ -135,7 +137,7 @@ function Tools({ tools, slow, calls }) {
       rows=${calls.map((row) => ({
         key: `${row.conversation_id} ${row.sequence}`, label: plain(row.what || row.tool).slice(0, 120),
         href: href(['c', row.conversation_id], { event: row.sequence }),
-        parts: [{ className: row.outcome === 'error' ? 'part-errors' : 'part-taken', value: row.duration_ms }],
+        parts: [{ className: { error: 'part-errors', failed: 'part-failed' }[row.outcome] || 'part-taken', value: row.duration_ms }],
         figures: [duration(row.duration_ms), plain(row.tool), row.exit_code > 0 ? `exit ${row.exit_code}` : row.outcome],
       }))} />`}`;
 }

@@ -117,8 +117,12 @@ pub struct ForeignUsage {
     pub cache_read_tokens: i64,
     /// The tokens of the prompt that were written to a cache.
     pub cache_write_tokens: i64,
+    /// Those of them that the cache keeps for an hour, at a price of their own.
+    pub cache_write_1h_tokens: i64,
     /// The tokens of the reply that were thinking.
     pub reasoning_tokens: i64,
+    /// Whether they are those of several calls, so that the length of each prompt is not known.
+    pub is_sum: bool,
     /// The cost in US dollars, if the record has it.
     pub cost: Option<f64>,
 }
@@ -264,6 +268,8 @@ impl ForeignUsage {
             completion_tokens: count("completion_tokens"),
             cache_read_tokens: count("cache_read_tokens"),
             cache_write_tokens: count("cache_write_tokens"),
+            cache_write_1h_tokens: count("cache_write_1h_tokens"),
+            is_sum: members.get("is_sum").is_some_and(|flag| flag.text() == "true"),
             reasoning_tokens: count("reasoning_tokens"),
             cost: members.get("cost").and_then(Raw::as_f64),
         }
@@ -284,6 +290,14 @@ impl ForeignUsage {
         ] {
             out.key(name);
             out.raw(&count.to_string());
+        }
+        if self.cache_write_1h_tokens > 0 {
+            out.key("cache_write_1h_tokens");
+            out.raw(&self.cache_write_1h_tokens.to_string());
+        }
+        if self.is_sum {
+            out.key("is_sum");
+            out.raw("true");
         }
         if let Some(cost) = self.cost.filter(|cost| cost.is_finite()) {
             out.key("cost");
@@ -340,6 +354,8 @@ mod tests {
                 usage: Some(ForeignUsage {
                     model: "m".into(),
                     prompt_tokens: 3,
+                    cache_write_1h_tokens: 2,
+                    is_sum: true,
                     cost: Some(0.5),
                     ..Default::default()
                 }),

@@ -318,8 +318,11 @@ impl Client {
         let id = if parsed.id.is_empty() { new_id("reply-") } else { parsed.id };
         let mut usage = parsed.usage;
         let has_tokens = usage.prompt_tokens > 0 || usage.completion_tokens > 0;
-        let priced =
-            setup.price.as_ref().filter(|_| has_tokens).map(|price| price.of((&usage).into(), Calls::One));
+        let priced = setup
+            .price
+            .as_ref()
+            .filter(|_| has_tokens)
+            .and_then(|price| price.of((&usage).into(), Calls::One));
         usage.model = setup.settings.model.to_string();
         usage.context_window = setup.input_tokens_max.unwrap_or(0);
         usage.per_turn_token = usage.prompt_tokens.saturating_add(usage.completion_tokens);

@@ -132,7 +132,7 @@ impl Price {
     /// Makes a price with one rate for all tokens read, and one rate for all tokens written.
     #[must_use]
     pub fn flat(input: f64, output: f64) -> Self {
-        let base = Rates { input, output, cache_read: input, cache_write: input };
+        let base = Rates { input, output, cache_read: input, cache_write: input, cache_write_1h: None };
         Self { base, above: None }
     }
 }
@@ -143,7 +143,7 @@ mod tests {
     use crate::price::{Calls, Tokens};
 
     fn tokens(prompt: u64, completion: u64, read: u64) -> Tokens {
-        Tokens { prompt, completion, cache_read: read, cache_write: 0 }
+        Tokens { prompt, completion, cache_read: read, cache_write: 0, cache_write_1h: 0 }
     }
 
     #[test]
@@ -174,12 +174,11 @@ mod tests {
         for (usage, cost) in
             [(tokens(1200, 11, 0), 0.00311), (tokens(1300, 30, 1024), 0.002_270_000_000_000_000_3)]
         {
-            assert_eq!(price.of(usage, Calls::One).to_bits(), f64::to_bits(cost), "{usage:?}");
+            assert_eq!(price.of(usage, Calls::One).unwrap().to_bits(), f64::to_bits(cost), "{usage:?}");
         }
         let tiered = Models::default().find("gemini/gemini-2.5-pro", "gemini").unwrap().price.unwrap();
-        assert!(
-            tiered.of(tokens(200_001, 0, 0), Calls::One) > 1.9 * tiered.of(tokens(200_000, 0, 0), Calls::One)
-        );
+        let cost = |prompt| tiered.of(tokens(prompt, 0, 0), Calls::One).unwrap();
+        assert!(cost(200_001) > 1.9 * cost(200_000));
     }
 
     #[test]
@@ -188,7 +187,7 @@ mod tests {
             r#"{"gpt-4o":{"input_cost_per_token":"1e-3","output_cost_per_token":2},"mine":{"max_tokens":9}}"#;
         let models = Models::default().with_table(table).unwrap();
         let price = models.find("openai/gpt-4o", "openai").unwrap().price.unwrap();
-        assert_eq!(price.of(tokens(1, 1, 0), Calls::One), 2.001);
+        assert_eq!(price.of(tokens(1, 1, 0), Calls::One), Some(2.001));
         assert_eq!(models.find("hosted_vllm/mine", "hosted_vllm").unwrap().tokens_max, Some(9));
         assert!(Models::default().with_table("{").is_err());
     }

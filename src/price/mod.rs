@@ -36,6 +36,8 @@ pub struct Rates {
     pub cache_read: f64,
     /// A token that is written to the cache.
     pub cache_write: f64,
+    /// A token that is written to the cache for an hour. `None` if the table does not say it.
+    pub cache_write_1h: Option<f64>,
 }
 
 /// The tokens that are priced.
@@ -49,6 +51,8 @@ pub(crate) struct Tokens {
     pub cache_read: u64,
     /// Tokens written to a cache.
     pub cache_write: u64,
+    /// Those of them that the cache keeps for an hour.
+    pub cache_write_1h: u64,
 }
 
 /// How many calls of a model some tokens belong to.
@@ -73,6 +77,7 @@ impl Tokens {
             completion: self.completion.saturating_sub(other.completion),
             cache_read: self.cache_read.saturating_sub(other.cache_read),
             cache_write: self.cache_write.saturating_sub(other.cache_write),
+            cache_write_1h: self.cache_write_1h.saturating_sub(other.cache_write_1h),
         }
     }
 }
@@ -85,6 +90,7 @@ impl Price {
                 let raw = entry.get(&format!("{name}{suffix}"))?;
                 raw.as_f64().or_else(|| raw.as_str()?.parse().ok())
             };
+            let cache_write_1h = rate("cache_creation_input_token_cost_above_1hr");
             let input = rate("input_cost_per_token").or(base.map(|base| base.input))?;
             let output = rate("output_cost_per_token").or(base.map(|base| base.output))?;
             let cache_read = rate("cache_read_input_token_cost").or(base.map(|base| base.cache_read));
@@ -94,6 +100,7 @@ impl Price {
                 output,
                 cache_read: cache_read.unwrap_or(input),
                 cache_write: cache_write.unwrap_or(input),
+                cache_write_1h: cache_write_1h.or(base.and_then(|base| base.cache_write_1h)),
             })
         };
         let base = price("", None);
@@ -105,9 +112,9 @@ impl Price {
         base.map(|base| Self { base, above: [200_000, 272_000, 128_000].into_iter().find_map(tier) })
     }
 
-    /// Returns the cost of these tokens.
+    /// Returns the cost of these tokens. `None` if they have a price of their own that the table does not say.
     #[must_use]
-    pub(crate) fn of(&self, tokens: Tokens, calls: Calls) -> f64 {
+    pub(crate) fn of(&self, tokens: Tokens, calls: Calls) -> Option<f64> {
         let rates = match self.above {
             Some((limit, rates)) if calls == Calls::One && tokens.prompt > limit => rates,
             _ => self.base,
@@ -115,10 +122,13 @@ impl Price {
         let cached = tokens.cache_read.saturating_add(tokens.cache_write);
         let plain = tokens.prompt.saturating_sub(cached);
         // The order of the additions is litellm's, so that the floating-point result is the same.
-        let prompt = plain as f64 * rates.input
+        let mut prompt = plain as f64 * rates.input
             + tokens.cache_read as f64 * rates.cache_read
-            + tokens.cache_write as f64 * rates.cache_write;
-        prompt + tokens.completion as f64 * rates.output
+            + tokens.cache_write.saturating_sub(tokens.cache_write_1h) as f64 * rates.cache_write;
+        if tokens.cache_write_1h > 0 {
+            prompt += tokens.cache_write_1h as f64 * rates.cache_write_1h?;
+        }
+        Some(prompt + tokens.completion as f64 * rates.output)
     }
 
     /// Returns whether the tokens of this model cost nothing.
@@ -131,7 +141,7 @@ impl Price {
 /// or says that the model is free: then another provider's price is unknown.
 #[must_use]
 pub(crate) fn estimate(model: &str, tokens: Tokens, calls: Calls) -> Option<f64> {
-    built_in_price(model).map(|price| price.of(tokens, calls))
+    built_in_price(model).and_then(|price| price.of(tokens, calls))
 }
 
 /// Returns the price of a model in the built-in table, as [`estimate`] uses it.
@@ -194,7 +204,8 @@ mod tests {
     #[test]
     fn an_estimate_is_the_sum_of_tokens_and_rates() {
         // claude-sonnet-4-5: 3, 15, 0.3 and 3.75 dollars for a million tokens.
-        let tokens = Tokens { prompt: 1000, completion: 100, cache_read: 600, cache_write: 300 };
+        let tokens =
+            Tokens { prompt: 1000, completion: 100, cache_read: 600, cache_write: 300, cache_write_1h: 0 };
         let by_hand = 100.0 * 3e-6 + 600.0 * 0.3e-6 + 300.0 * 3.75e-6 + 100.0 * 15e-6;
         for model in
             ["claude-sonnet-4-5-20250929", "anthropic/claude-sonnet-4-5", "litellm_proxy/claude-sonnet-4.5"]
@@ -202,6 +213,15 @@ mod tests {
             let cost = estimate(model, tokens, Calls::One).unwrap();
             assert!((cost - by_hand).abs() < 1e-12, "{model}: {cost} is not {by_hand}");
         }
+    }
+
+    #[test]
+    fn what_a_cache_keeps_for_an_hour_has_its_own_price_or_none() {
+        let tokens = Tokens { prompt: 1000, cache_write: 600, cache_write_1h: 500, ..Tokens::default() };
+        let cost = estimate("claude-haiku-4-5", tokens, Calls::One).unwrap();
+        let by_hand = 400.0 * 1e-6 + 100.0 * 1.25e-6 + 500.0 * 2e-6;
+        assert!((cost - by_hand).abs() < 1e-12, "{cost} is not {by_hand}");
+        assert_eq!(estimate("gpt-5.6-sol", tokens, Calls::One), None, "its table has no such price");
     }
 
     #[test]

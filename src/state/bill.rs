@@ -54,10 +54,12 @@ impl Bill {
             completion: count(usage.completion_tokens),
             cache_read: count(usage.cache_read_tokens),
             cache_write: count(usage.cache_write_tokens),
+            cache_write_1h: count(usage.cache_write_1h_tokens),
         };
+        let calls = if usage.is_sum { Calls::Several } else { Calls::One };
         match usage.cost {
             Some(cost) => Self::known(cost),
-            None => Self::unknown(&usage.model, tokens, Calls::One),
+            None => Self::unknown(&usage.model, tokens, calls),
         }
     }
 
@@ -219,6 +221,7 @@ impl From<&TokenUsage> for Tokens {
             completion: usage.completion_tokens,
             cache_read: usage.cache_read_tokens,
             cache_write: usage.cache_write_tokens,
+            cache_write_1h: 0,
         }
     }
 }

@@ -180,7 +180,7 @@ impl Discovery {
                     && let Some(subagents) = own_folder_below(&beside, layout::SUBAGENTS)
                 {
                     Search { format: Some(SourceFormat::Foreign(format)), discovery: self }
-                        .folder(&subagents, None, DEPTH_MAX)?;
+                        .beside(|search| search.folder(&subagents, None, DEPTH_MAX))?;
                 }
             }
             (Some(SourceFormat::OpenHands), _) | (None, Looks::Other) => match evidence::of_file(path) {
@@ -214,9 +214,9 @@ impl Discovery {
             }
             None => {
                 let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-                absolute
-                    .file_name()
-                    .map_or_else(|| "conversation".into(), |name| name.to_string_lossy().into())
+                let name = absolute.file_name().map_or("conversation".into(), |name| name.to_string_lossy());
+                let unpacked = name.strip_suffix(foreign::packed::ENDING);
+                unpacked.filter(|_| matches!(shape, Shape::Log { .. })).unwrap_or(&name).to_owned()
             }
         };
         self.found.push(Found { path: path.to_owned(), shape, parent, folder });
@@ -294,18 +294,24 @@ impl Search<'_> {
             } else if depth == 0 {
                 self.discovery.ignore(path, format!("a folder more than {DEPTH_MAX} levels down"));
             } else {
-                // The folder beside a session holds results of its tools, which may look like conversations. So only
-                // its sub-agents are searched.
-                let searched = match sessions.contains(&path) {
-                    true => own_folder_below(&path, layout::SUBAGENTS),
-                    false => Some(path),
-                };
-                if let Some(searched) = searched {
-                    self.below(&searched, parent, depth - 1);
+                // Beside a session are results of its tools, which may look like conversations, and its sub-agents.
+                if !sessions.contains(&path) {
+                    self.below(&path, parent, depth - 1);
+                } else if let Some(subagents) = own_folder_below(&path, layout::SUBAGENTS) {
+                    self.beside(|search| search.below(&subagents, parent, depth - 1));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Does a search beside a session: what is no log there belongs to the session.
+    fn beside<T>(&mut self, search: impl FnOnce(&mut Self) -> T) -> T {
+        let (listed, count) = (self.discovery.ignored.len(), self.discovery.ignored_count);
+        let result = search(self);
+        self.discovery.ignored.truncate(listed);
+        self.discovery.ignored_count = count;
+        result
     }
 
     /// Searches a folder within the one that the caller named. If it cannot be listed, the search goes on.
@@ -320,7 +326,8 @@ impl Search<'_> {
     /// Adds a file to the conversations or to the ignored files. Returns its shape if it is one conversation.
     fn file(&mut self, path: &Path, parent: Option<usize>) -> Option<Shape> {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        let is_candidate = ending == "jsonl" || DATABASES.contains(&ending);
+        let is_lines = [".jsonl", ".jsonl.zst"].iter().any(|end| path.to_string_lossy().ends_with(end));
+        let is_candidate = is_lines || DATABASES.contains(&ending);
         let looks = if is_candidate { foreign::recognise::look(path) } else { Looks::Other };
         let shape = match (looks, self.format) {
             (Looks::Database, format) => {

@@ -45,6 +45,8 @@ pub enum ImportStatus {
     Updated,
     /// It is new, and was imported with problems.
     Partial,
+    /// It is new or has grown, and is kept whole, but no message was found in it.
+    Unread,
     /// It differs from the stored one, or was erased here; nothing was changed.
     Conflict,
     /// It could not be read or stored.
@@ -60,6 +62,7 @@ impl ImportStatus {
             Self::Unchanged => "unchanged",
             Self::Updated => "updated",
             Self::Partial => "partial",
+            Self::Unread => "unread",
             Self::Conflict => "conflict",
             Self::Failed => "failed",
         }
@@ -89,6 +92,9 @@ pub struct ImportReport {
     /// The number of records without a counterpart among the known kinds of events, by their type. Only for
     /// another program's log and for OpenHands V0.
     pub unread: BTreeMap<String, u64>,
+    /// The number of records that were not understood: of types that the importer does not know, or in violation of the
+    /// format. They are kept as they are. Only for another program's log.
+    pub not_understood: u64,
     /// What is wrong with it, and what was done about each problem.
     pub problems: Vec<Problem>,
 }
@@ -111,8 +117,15 @@ impl ImportReport {
             },
             records: 0,
             unread: BTreeMap::new(),
+            not_understood: 0,
             problems: Vec::new(),
         }
+    }
+
+    /// Returns whether less than half of the records were understood. Always false for conversations of OpenHands.
+    #[must_use]
+    pub fn is_barely_understood(&self) -> bool {
+        self.not_understood > self.records / 2
     }
 }
 

@@ -111,9 +111,11 @@ fn the_usual_places_are_listed_and_imported_only_after_a_yes() {
     fs::create_dir_all(&claude).unwrap();
     fs::write(claude.join("s.jsonl"), format!("{record}\n")).unwrap();
     let record = json!({"type": "session_meta", "timestamp": "2026-01-01T00:00:00Z", "payload": {"id": "c"}});
+    let said = json!({"type": "response_item", "timestamp": "2026-01-01T00:00:01Z",
+        "payload": {"type": "message", "role": "user", "content": "hi"}});
     let codex = folder.join("elsewhere/sessions/2026");
     fs::create_dir_all(&codex).unwrap();
-    fs::write(codex.join("rollout-c.jsonl"), format!("{record}\n")).unwrap();
+    fs::write(codex.join("rollout-c.jsonl"), format!("{record}\n{said}\n")).unwrap();
 
     let home = folder.join("elsewhere");
     let moved: &[(&str, &Path)] = &[("CODEX_HOME", &home)];

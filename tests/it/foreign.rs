@@ -409,7 +409,7 @@ fn branches_are_those_of_the_log() {
     assert_eq!(
         branch_ends(&store, SESSION),
         [
-            "15 It raises SystemExit on purpose.",
+            "16 It raises SystemExit on purpose.",
             "15 <system-reminder>Mind the budget.</system-reminder>",
             "2 Two.",
             "4 No, all is well.",
@@ -475,12 +475,12 @@ fn tools_usage_titles_and_rejections_can_be_queried() {
         found,
         [
             "Read | - | /home/ada/engine/mill.py | ok | -",
-            "Bash | python mill.py | - | error | -",
+            "Bash | python mill.py | - | error | 1",
             "Grep | - | /home/ada/engine | ok | -",
             "Edit | - | /home/ada/engine/mill.py | rejected | -",
             "Edit | - | /home/ada/engine/mill.py | ok | -",
             "Write | - | /home/ada/engine/NOTES.md | ok | -",
-            "exec_command | - | - | ok | -",
+            "exec_command | - | - | ok | 0",
             "shell | [\"bash\",\"-lc\",\"ls\"] | - | ok | 0",
             "apply_patch | - | mill.py | ok | -",
             "local_shell | [\"pwd\"] | - | error | -",
@@ -588,7 +588,9 @@ fn an_id_that_is_too_long_stays_in_its_log() {
     let line = json!({"timestamp": "2026-03-04T10:00:00.000Z", "type": "session_meta",
                       "payload": {"id": "new", "forked_from_id": long,
                                   "source": {"subagent": {"thread_spawn": {"parent_thread_id": long}}}}});
-    fs::write(&path, format!("{line}\n")).unwrap();
+    let said = json!({"timestamp": "2026-03-04T10:00:01.000Z", "type": "response_item",
+                      "payload": {"type": "message", "role": "user", "content": "hi"}});
+    fs::write(&path, format!("{line}\n{said}\n")).unwrap();
     let store = Store::in_memory(&without_projector()).unwrap();
     let report = report(&import(&store, &path), "new");
     let problems: Vec<&str> = report.problems.iter().map(|problem| &*problem.problem).collect();

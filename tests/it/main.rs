@@ -65,6 +65,7 @@ mod export;
 mod export_upgrade;
 mod feed;
 mod foreign;
+mod foreign_today;
 #[cfg(feature = "proof")]
 mod forgery;
 mod full;
@@ -179,6 +180,7 @@ mod tool_golden;
 mod training;
 mod transfer;
 mod twice;
+mod unread;
 mod upgrade;
 mod verify;
 mod verify_command;

@@ -23,6 +23,7 @@ NUMBERS = [
     "max_input_tokens", "max_output_tokens", "max_tokens",
     "input_cost_per_token", "output_cost_per_token",
     "cache_read_input_token_cost", "cache_creation_input_token_cost",
+    "cache_creation_input_token_cost_above_1hr", "cache_creation_input_token_cost_above_1hr_above_200k_tokens",
     "input_cost_per_token_above_200k_tokens", "output_cost_per_token_above_200k_tokens",
     "cache_read_input_token_cost_above_200k_tokens", "cache_creation_input_token_cost_above_200k_tokens",
     "input_cost_per_token_above_272k_tokens", "output_cost_per_token_above_272k_tokens",

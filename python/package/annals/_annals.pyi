@@ -123,7 +123,7 @@ class Imported:
     path: str
     id: str | None
     format: str
-    status: Literal["imported", "updated", "unchanged", "partial", "conflict", "failed"]
+    status: Literal["imported", "updated", "unchanged", "partial", "unread", "conflict", "failed"]
     events: int
     added: int
     problems: list[tuple[str, str, str]]

@@ -74,7 +74,9 @@ fn usual(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Usual> {
     let conversations = named("OPENHANDS_CONVERSATIONS_DIR")
         .or_else(|| openhands.as_ref().map(|folder| folder.join("conversations")));
     add("openhands", conversations);
-    add("openhands", openhands.map(|folder| folder.join("sessions")));
+    add("openhands", openhands.as_ref().map(|folder| folder.join("sessions")));
+    // Agent Canvas.
+    add("openhands", openhands.map(|folder| folder.join("agent-canvas/conversations")));
     add("openhands", below_home(".openhands-state/sessions"));
     add("openhands", named("OH_CONVERSATIONS_PATH").or_else(|| Some("workspace/conversations".into())));
     match named("CLAUDE_CONFIG_DIR") {
@@ -197,6 +199,7 @@ mod tests {
             [
                 "/oh/conversations",
                 "/oh/sessions",
+                "/oh/agent-canvas/conversations",
                 "/home/ada/.openhands-state/sessions",
                 "/srv",
                 "/cc/projects",

@@ -1,6 +1,6 @@
 //! The result of an import, as JSON and as tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -73,9 +73,19 @@ impl Skipped {
 /// Returns the exit code of an import.
 pub(super) fn code(reports: &[ImportReport], skipped: &Skipped) -> u8 {
     let any = |status| reports.iter().any(|report| report.status == status);
+    let is_unread = |report: &ImportReport| match report.status {
+        ImportStatus::Unread => true,
+        // What was reported before is not reported again.
+        ImportStatus::Unchanged => false,
+        _ => report.is_barely_understood(),
+    };
     if any(ImportStatus::Failed) {
         FAILED
-    } else if any(ImportStatus::Conflict) || reports.is_empty() || skipped.named > 0 {
+    } else if any(ImportStatus::Conflict)
+        || reports.iter().any(is_unread)
+        || reports.is_empty()
+        || skipped.named > 0
+    {
         REFUSED
     } else {
         DONE
@@ -99,6 +109,7 @@ pub(super) fn value(report: &ImportReport) -> Value {
         "format": report.format,
         "records": report.records,
         "unread": report.unread,
+        "not_understood": report.not_understood,
     })
 }
 
@@ -171,17 +182,25 @@ pub(super) fn show_plan(
         place.path.display(),
         plural(added, "new event"),
         bytes(added_bytes),
-        plural(count_of(&[ImportStatus::Imported, ImportStatus::Partial]), "conversation"),
+        plural(count_of(&[ImportStatus::Imported, ImportStatus::Partial, ImportStatus::Unread]), "conversation"),
         count(count_of(&[ImportStatus::Updated])),
         count(count_of(&[ImportStatus::Unchanged])),
         count(count_of(&[ImportStatus::Conflict, ImportStatus::Failed])),
     ))
 }
 
+/// Returns the number of conversations. One may have been found twice.
+fn conversations(reports: &[ImportReport]) -> u64 {
+    let (named, nameless): (Vec<_>, Vec<_>) = reports.iter().partition(|report| report.id.is_some());
+    let ids: HashSet<_> = named.iter().map(|report| &report.id).collect();
+    (ids.len() + nameless.len()) as u64
+}
+
 /// Returns what an import would do about a conversation, in a word.
 fn planned(status: ImportStatus) -> &'static str {
     match status {
         ImportStatus::Imported | ImportStatus::Partial => "new",
+        ImportStatus::Unread => "unread",
         ImportStatus::Updated => "changed",
         ImportStatus::Unchanged => "there already",
         ImportStatus::Conflict => "conflict",
@@ -203,7 +222,7 @@ pub(super) fn print(
     let added_bytes: u64 = reports.iter().map(|report| report.added_bytes).sum();
     output.line(format!(
         "\n{} into {}: {} ({}) in {seconds:.1} s, {} events/s",
-        plural(reports.len() as u64, "conversation"),
+        plural(conversations(reports), "conversation"),
         place.path.display(),
         plural(added, "new event"),
         bytes(added_bytes),

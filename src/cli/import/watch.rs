@@ -223,6 +223,7 @@ impl Watch<'_> {
             match report.status {
                 ImportStatus::Conflict | ImportStatus::Failed => self.totals.errors += 1,
                 ImportStatus::Imported | ImportStatus::Partial => self.totals.conversations += 1,
+                ImportStatus::Unread => self.totals.conversations += u64::from(report.added == report.events),
                 ImportStatus::Updated | ImportStatus::Unchanged => {}
             }
             self.totals.events += report.added;
@@ -360,7 +361,8 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         std::fs::create_dir_all(at("talk/events")).unwrap();
         std::fs::write(at("talk/events/event-00000-aaaaaaaa.json"), "{}").unwrap();
-        let record = r#"{"type":"user","uuid":"a","parentUuid":null,"sessionId":"s","message":{}}"#;
+        let record =
+            r#"{"type":"user","uuid":"a","parentUuid":null,"sessionId":"s","message":{"content":"a"}}"#;
         std::fs::write(at("session.jsonl"), record).unwrap();
         let found = discover(folder.path(), None).unwrap();
         let owners = |name: &str| -> Vec<String> {

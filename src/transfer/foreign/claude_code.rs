@@ -7,13 +7,16 @@
 
 use std::collections::HashMap;
 
-use super::content;
+use super::blocks::Blocks;
+use super::failure::Failure;
 use super::importer::{ForeignImporter, Lines, Records};
-use super::translation::{About, Answer, Arriving, Call, Memory, Translation, Translator, common, is_member};
+use super::translation::{
+    About, Answer, Arriving, Call, Memory, Translation, Translator, common, is_member, refusal,
+};
+use super::{content, exit};
 use crate::event::foreign::{ForeignFormat, ForeignUsage};
 use crate::event::{
-    Content, Event, Message, MessageEvent, Origin, RejectionSource, Role, Source, Text, TextContent,
-    Thinking, UserRejectObservation,
+    Content, Event, InterruptEvent, Message, MessageEvent, Origin, PauseEvent, Role, Source, Text,
 };
 use crate::ids::EventId;
 use crate::json::{Object, Raw};
@@ -23,16 +26,18 @@ const FORMAT: ForeignFormat = ForeignFormat::ClaudeCode;
 pub(super) static IMPORTER: ForeignImporter = ForeignImporter {
     format: FORMAT,
     description: "Session files of Claude Code",
-    records: Records::Lines(Lines { is_record, is_beginning, has_folder: true }),
+    records: Records::Lines(Lines { is_record, is_beginning, has_folder: true, title: |_, _| None }),
     translator: || Box::new(ClaudeCode::default()),
 };
 
 fn is_record(members: &Object<'_>) -> bool {
     let has = |member: &str| members.get(member).is_some();
     match members.text("type").as_deref() {
-        Some("user" | "assistant" | "system" | "progress" | "attachment") => {
-            has("parentUuid") || has("uuid") && (has("sessionId") || has("message"))
+        // Other programs have messages with the same names around them, and other members in them.
+        Some("user" | "assistant") => {
+            has("uuid") && members.get("message").is_some_and(|message| message.get("content").is_some())
         }
+        Some("system" | "progress" | "attachment") => has("uuid") && (has("sessionId") || has("parentUuid")),
         Some("summary") => has("leafUuid"),
         Some("file-history-snapshot") => has("messageId"),
         Some(
@@ -43,12 +48,23 @@ fn is_record(members: &Object<'_>) -> bool {
 }
 
 fn is_beginning(text: &str) -> bool {
-    text.contains("\"parentUuid\":") && (text.contains("\"sessionId\":") || text.contains("\"isSidechain\":"))
+    text.contains("\"parentUuid\":") && text.contains("\"isSidechain\":")
 }
 
 /// The text that Claude Code writes if a person refused a call, and the text that the model gets then.
 const REFUSED: &str = "User rejected tool use";
 const REFUSAL: &str = "The user doesn't want to proceed with this tool use.";
+
+/// The beginning of what Claude Code writes if a person interrupted the work.
+const INTERRUPTED: &str = "[Request interrupted by user";
+
+/// The tools that run commands.
+const SHELLS: &[&str] = &["Bash", "PowerShell"];
+
+/// The types of records without a counterpart. Others are not known.
+const KNOWN: &str = "agent-color agent-name agent-setting ai-title atis-latch attachment attribution-snapshot bridge- \
+    session content-replacement cost-state custom-title file-history-snapshot last-prompt mode \
+    permission-mode pr-link progress queue-operation summary system tag worktree-state";
 
 /// The beginnings of user messages that no person has typed.
 const PROGRAM_PREFIXES: &[&str] = &[
@@ -60,7 +76,8 @@ const PROGRAM_PREFIXES: &[&str] = &[
     "<system-reminder>",
     "<task-notification>",
     "<user-prompt-submit-hook>",
-    "[Request interrupted by user",
+    "[SYSTEM NOTIFICATION",
+    INTERRUPTED,
 ];
 
 /// The flags of user messages that no person has typed.
@@ -96,17 +113,35 @@ impl Translator for ClaudeCode {
         let line =
             Line { arriving, members: &members, timestamp: timestamp.as_deref(), parent: parent.clone() };
         let message = members.get("message").filter(|message| message.is_object());
+        let content = message.and_then(|message| message.get("content"));
         let mut translation = match (&*kind, message) {
-            ("user", Some(message)) => self.user(&line, message),
-            ("assistant", Some(message)) => self.assistant(&line, message),
+            ("system", _)
+                if arriving.is_apart() || members.text("subtype").as_deref() != Some("api_error") =>
+            {
+                Translation::unread(match members.text("subtype") {
+                    Some(subtype) => format!("system.{subtype}"),
+                    None => kind.clone().into_owned(),
+                })
+            }
+            ("system", _) => {
+                self.failure(&line, "system.api_error", members.get("error"), members.get("content"))
+            }
             ("user" | "assistant", None) => Translation::broken(&*kind, "it has no message"),
-            ("system", _) => Translation::unread(match members.text("subtype") {
-                Some(subtype) => format!("system.{subtype}"),
-                None => kind.clone().into_owned(),
-            }),
+            ("user" | "assistant", Some(_)) if content.is_none() => {
+                Translation::broken(&*kind, "its message has no content")
+            }
+            ("user", Some(message)) => self.user(&line, message),
+            ("assistant", _) if is_true(&members, "isApiErrorMessage") => {
+                self.failure(&line, "assistant", members.get("error"), content)
+            }
+            ("assistant", Some(message)) => self.assistant(&line, message),
+            ("attachment", _) if !arriving.is_apart() => self.attachment(&line),
             _ => {
                 self.title(&kind, &members);
-                Translation::unread(&*kind)
+                Translation {
+                    is_unknown: !KNOWN.split(' ').any(|known| known == kind),
+                    ..Translation::unread(&*kind)
+                }
             }
         };
         translation.timestamp = timestamp;
@@ -120,12 +155,14 @@ impl Translator for ClaudeCode {
         }
         let uuid = members.text("uuid");
         let last = translation.events.last().map(|event| event.id().clone());
+        let is_failure = matches!(translation.events.last(), Some(Event::ConversationError(_)));
         if last.is_none()
             && let Some(uuid) = &uuid
         {
             translation.id = Some(self.memory.id(uuid, arriving));
         }
-        if last.is_some() && !is_true(&members, "isSidechain") {
+        // HEAD is never at a failure.
+        if last.is_some() && !is_failure && !is_true(&members, "isSidechain") {
             self.about.head.clone_from(&last);
         }
         if let Some(uuid) = uuid {
@@ -230,9 +267,64 @@ impl ClaudeCode {
             let source =
                 if is_from_program(line.members, &parts) { Source::Environment } else { Source::User };
             let common = common(id, line.timestamp, source, parent.as_ref());
+            let is_interrupted = first_text(&parts).starts_with(INTERRUPTED);
             translation.events.push(MessageEvent::new(common, Message::new(Role::User, parts)).into());
+            if is_interrupted && line.arriving.may_become(translation.events.len() as u64 + 1) {
+                self.stop(&mut translation, line, Source::User);
+            }
         }
         translation
+    }
+
+    /// Adds the event that says that the work stopped: a person interrupted it, or the program ended the turn.
+    fn stop(&mut self, translation: &mut Translation, line: &Line<'_>, source: Source) {
+        let Some(last) = translation.events.last().map(|event| event.id().clone()) else { return };
+        let id = self.event_id(translation, "", line.arriving);
+        let common = common(id, line.timestamp, source.clone(), Some(&last));
+        translation.events.push(match source {
+            Source::User => InterruptEvent::new(common).into(),
+            _ => PauseEvent::new(common).into(),
+        });
+    }
+
+    /// Translates a failure of the provider. `words` are the text that a person has seen.
+    fn failure(
+        &mut self,
+        line: &Line<'_>,
+        name: &str,
+        error: Option<Raw<'_>>,
+        words: Option<Raw<'_>>,
+    ) -> Translation {
+        let mut failure = error.and_then(Failure::read).unwrap_or_default();
+        failure.status = failure.status.or_else(|| line.members.get("apiErrorStatus").and_then(Raw::as_i64));
+        if failure.detail.is_empty() {
+            failure.detail = first_text(&content::parts(words)).to_owned();
+        }
+        let id = self.memory.id(&line.members.text("uuid").unwrap_or_default(), line.arriving);
+        let event = failure.into_event(common(id, line.timestamp, Source::Environment, line.parent.as_ref()));
+        Translation { name: name.into(), events: vec![event], ..Translation::default() }
+    }
+
+    /// Translates an attachment: what a person typed beside the work, or something without a counterpart.
+    fn attachment(&mut self, line: &Line<'_>) -> Translation {
+        let attachment = line.members.get("attachment");
+        let of = |member: &str| attachment.and_then(|attachment| attachment.get(member));
+        let equals =
+            |member: &str, word: &str| of(member).and_then(Raw::as_str).is_none_or(|text| text == word);
+        let parts = content::parts(of("prompt"));
+        let is_queued = of("type").and_then(Raw::as_str).is_some_and(|kind| kind == "queued_command");
+        if !is_queued || parts.iter().all(|part| part.as_text().is_some_and(|text| text.trim().is_empty())) {
+            return Translation::unread("attachment");
+        }
+        let is_human = of("origin").and_then(|origin| origin.get("kind")).and_then(Raw::as_str);
+        let is_typed = equals("commandMode", "prompt")
+            && is_human.is_none_or(|kind| kind == "human")
+            && !is_from_program(line.members, &parts);
+        let source = if is_typed { Source::User } else { Source::Environment };
+        let id = self.memory.id(&line.members.text("uuid").unwrap_or_default(), line.arriving);
+        let common = common(id, line.timestamp, source, line.parent.as_ref());
+        let event = MessageEvent::new(common, Message::new(Role::User, parts)).into();
+        Translation { name: "attachment".into(), events: vec![event], ..Translation::default() }
     }
 
     /// Returns the id for the next event of a line.
@@ -250,32 +342,26 @@ impl ClaudeCode {
         call: &str,
         result: Raw<'_>,
     ) -> Option<Event> {
-        let answer = Answer {
-            content: content::parts(result.get("content")),
-            is_error: result.get("is_error").is_some_and(|flag| flag.text() == "true"),
-            exit_code: None,
-        };
-        let event = self.memory.answer(FORMAT, common, call, &answer)?;
-        let texts: Vec<&str> = answer.content.iter().filter_map(Content::as_text).collect();
+        let content = content::parts(result.get("content"));
+        let is_error = result.get("is_error").is_some_and(|flag| flag.text() == "true");
+        let texts: Vec<&str> = content.iter().filter_map(Content::as_text).collect();
+        let is_shell = self.memory.called(call).is_some_and(|(_, tool)| SHELLS.contains(&&**tool));
+        let exit_code =
+            texts.first().filter(|_| is_error && is_shell).and_then(|text| exit::of_claude_code(text));
         let equals = |member: &str, word: &str| {
             members.get(member).and_then(Raw::as_str).is_some_and(|text| text == word)
         };
+        let begins = |with: &str| is_error && texts.first().is_some_and(|text| text.starts_with(with));
+        // An interruption is an act of a person, as a refusal is, and no error of the tool.
         let refused = equals("toolUseResult", REFUSED)
             || equals("toolDenialKind", "user-rejected")
-            || answer.is_error && texts.first().is_some_and(|text| text.starts_with(REFUSAL));
-        if !refused {
-            return Some(event.into());
-        }
-        let refusal = UserRejectObservation {
-            common: event.common,
-            tool_name: event.tool_name,
-            tool_call_id: event.tool_call_id,
-            rejection_reason: texts.join("\n").into(),
-            rejection_source: RejectionSource::User,
-            action_id: event.action_id,
-            extra: event.extra,
-        };
-        Some(refusal.into())
+            || equals("toolDenialKind", "interrupted")
+            || begins(REFUSAL)
+            || begins(INTERRUPTED);
+        let reason = refused.then(|| texts.join("\n"));
+        let event = self.memory.answer(FORMAT, common, call, &Answer { content, is_error, exit_code })?;
+        let Some(reason) = reason else { return Some(event.into()) };
+        Some(refusal(event, reason))
     }
 
     fn assistant(&mut self, line: &Line<'_>, message: Raw<'_>) -> Translation {
@@ -289,8 +375,8 @@ impl ClaudeCode {
             other => blocks.content = content::parts(other),
         }
         let mut translation = Translation { name: "assistant".into(), ..Translation::default() };
-        let synthetic = is_true(line.members, "isApiErrorMessage")
-            || message.text("model").as_deref() == Some("<synthetic>");
+        // What the program says instead of a reply ends the turn.
+        let synthetic = message.text("model").as_deref() == Some("<synthetic>");
         let source = if synthetic { Source::Environment } else { Source::Agent };
         let mut parent = line.parent.clone();
         // A reply has one thought, that of its first call. Text before a later call becomes a message.
@@ -341,7 +427,11 @@ impl ClaudeCode {
         if blocks.broken {
             translation.problem = Some("a call has no id, name or input".into());
         }
-        if !synthetic {
+        if synthetic && !translation.events.is_empty() {
+            if line.arriving.may_become(translation.events.len() as u64 + 1) {
+                self.stop(&mut translation, line, Source::Environment);
+            }
+        } else {
             translation.usage.extend(self.usage(line.members, &message).map(|usage| (0, usage)));
         }
         translation
@@ -352,6 +442,9 @@ impl ClaudeCode {
         let usage = message.get("usage")?.to_object();
         let count = |member: &str| usage.get(member).and_then(Raw::as_i64).unwrap_or(0).max(0);
         let (read, write) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+        let lifetimes = usage.get("cache_creation");
+        let hour = lifetimes.and_then(|writes| writes.get("ephemeral_1h_input_tokens")).and_then(Raw::as_i64);
+        let hour = hour.unwrap_or(0).clamp(0, write);
         let now = ForeignUsage {
             model: message.text("model").map(|model| model.into_owned()).unwrap_or_default(),
             response_id: message.text("id").map(|id| id.into_owned()),
@@ -359,7 +452,9 @@ impl ClaudeCode {
             completion_tokens: count("output_tokens"),
             cache_read_tokens: read,
             cache_write_tokens: write,
+            cache_write_1h_tokens: hour,
             reasoning_tokens: 0,
+            is_sum: false,
             cost: members.get("costUSD").and_then(Raw::as_f64),
         };
         let Some(id) = now.response_id.clone() else { return Some(now).filter(|now| !now.is_nothing()) };
@@ -369,58 +464,11 @@ impl ClaudeCode {
             completion_tokens: (now.completion_tokens - before.completion_tokens).max(0),
             cache_read_tokens: (now.cache_read_tokens - before.cache_read_tokens).max(0),
             cache_write_tokens: (now.cache_write_tokens - before.cache_write_tokens).max(0),
+            cache_write_1h_tokens: (now.cache_write_1h_tokens - before.cache_write_1h_tokens).max(0),
             cost: now.cost.filter(|_| before.cost.is_none()),
             ..now
         };
         Some(more).filter(|more| !more.is_nothing())
-    }
-}
-
-/// The blocks of one line of the model.
-#[derive(Default)]
-struct Blocks<'a> {
-    content: Vec<Content>,
-    thinking: Vec<Thinking>,
-    calls: Vec<ToolUse<'a>>,
-    broken: bool,
-}
-
-struct ToolUse<'a> {
-    id: String,
-    name: String,
-    input: Raw<'a>,
-}
-
-impl<'a> Blocks<'a> {
-    fn take(&mut self, block: Raw<'a>) {
-        match content::kind(block).as_deref() {
-            Some("thinking" | "redacted_thinking") => match content::thinking(block) {
-                Some(thinking) => self.thinking.push(thinking),
-                None => self.broken = true,
-            },
-            Some("tool_use") => {
-                let text = |member: &str| {
-                    let text = block.get(member).and_then(Raw::as_text)?;
-                    is_member(&text).then(|| text.into_owned())
-                };
-                match (text("id"), text("name"), block.get("input")) {
-                    (Some(id), Some(name), Some(input)) => self.calls.push(ToolUse { id, name, input }),
-                    _ => self.broken = true,
-                }
-            }
-            _ => self.content.push(content::part(block)),
-        }
-    }
-
-    /// Returns the content as an action's thought. `None` unless all of it is text.
-    fn thought(&self) -> Option<Vec<TextContent>> {
-        self.content
-            .iter()
-            .map(|part| match part {
-                Content::Text(text) => Some(text.clone()),
-                Content::Image(_) | Content::Unknown(_) => None,
-            })
-            .collect()
     }
 }
 
@@ -430,7 +478,11 @@ fn is_true(members: &Object<'_>, member: &str) -> bool {
 
 /// Returns whether a message in the user's role was written by Claude Code itself.
 fn is_from_program(members: &Object<'_>, parts: &[Content]) -> bool {
-    let first = parts.iter().find_map(Content::as_text).unwrap_or_default();
+    let first = first_text(parts);
     PROGRAM_FLAGS.iter().any(|flag| is_true(members, flag))
         || PROGRAM_PREFIXES.iter().any(|mark| first.starts_with(mark))
+}
+
+fn first_text(parts: &[Content]) -> &str {
+    parts.iter().find_map(Content::as_text).unwrap_or_default()
 }

@@ -6,18 +6,23 @@
 //! with a `replacement_history` begins a new tree. Source: the protocol's types in openai/codex
 //! (`codex-rs/protocol/src`), session files of 2025 and 2026.
 
+use std::borrow::Cow;
+use std::path::Path;
+
+use super::failure::Failure;
 use super::importer::{ForeignImporter, Lines, Records};
 use super::responses::{self, Item};
-use super::translation::{About, Arriving, Memory, Translation, Translator, place_id};
-use crate::event::Event;
+use super::translation::{About, Arriving, Memory, Translation, Translator, common, place_id};
 use crate::event::foreign::{ForeignFormat, ForeignUsage};
+use crate::event::{Event, InterruptEvent, Source};
 use crate::ids::EventId;
 use crate::json::{Object, Raw};
+use crate::untrusted;
 
 pub(super) static IMPORTER: ForeignImporter = ForeignImporter {
     format: ForeignFormat::Codex,
     description: "Session files of Codex",
-    records: Records::Lines(Lines { is_record, is_beginning, has_folder: false }),
+    records: Records::Lines(Lines { is_record, is_beginning, has_folder: false, title }),
     translator: || Box::new(Codex::default()),
 };
 
@@ -37,6 +42,29 @@ fn is_beginning(text: &str) -> bool {
     text.contains("\"type\":\"session_meta\"") || text.contains("\"type\":\"response_item\"")
 }
 
+/// The folders of session files. The list of names is beside them.
+const FOLDERS: &[&str] = &["sessions", "archived_sessions"];
+
+/// The list of the names of threads: `{"id", "thread_name", "updated_at"}` a line, the newest last.
+const NAMES: &str = "session_index.jsonl";
+
+/// The largest list of names that is read, in bytes.
+const NAMES_BYTES_MAX: u64 = 64 << 20;
+
+/// Returns the name that a person or Codex gave a thread later.
+fn title(path: &Path, id: &str) -> Option<String> {
+    let is_of_sessions = |folder: &&Path| {
+        folder.file_name().and_then(|name| name.to_str()).is_some_and(|name| FOLDERS.contains(&name))
+    };
+    let names = path.ancestors().find(is_of_sessions)?.with_file_name(NAMES);
+    let text = untrusted::read_text(&names, NAMES_BYTES_MAX).ok()?;
+    text.lines().rev().filter(|line| line.contains(id)).find_map(|line| {
+        let entry = Raw::parse(line).ok().filter(|entry| entry.is_object())?.to_object();
+        let name = entry.text("thread_name").filter(|name| !name.trim().is_empty())?;
+        (entry.text("id")? == id).then(|| name.into_owned())
+    })
+}
+
 /// The beginnings of user messages that Codex itself has written.
 const PROGRAM_PREFIXES: &[&str] = &[
     "<environment_context>",
@@ -49,6 +77,25 @@ const PROGRAM_PREFIXES: &[&str] = &[
     "<skill>",
 ];
 
+/// The types of lines without a counterpart. Others are not known.
+const KNOWN: &[&str] = &["event_msg", "token_usage_record", "turn_context", "world_state"];
+
+/// Returns the failure that an event tells.
+fn failure(event: &Object<'_>) -> Failure {
+    let info = event.get("codex_error_info").filter(|info| !info.is_null());
+    let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
+    // Either a name, or a name with a status.
+    let (name, details) = match info.filter(|info| info.is_object()).and_then(|info| info.members().next()) {
+        Some((name, details)) => (Some(name.into_owned()), Failure::read(details)),
+        None => (text(info.and_then(Raw::as_text)), None),
+    };
+    Failure {
+        code: name,
+        status: details.and_then(|details| details.status),
+        detail: text(event.text("message")).unwrap_or_default(),
+    }
+}
+
 #[derive(Default)]
 struct Codex {
     memory: Memory,
@@ -60,6 +107,10 @@ struct Codex {
     model: String,
     /// The session's usage so far.
     total: ForeignUsage,
+    /// The last failure that a record reports.
+    failure: Option<Failure>,
+    /// The event of the last failure, and where HEAD stays.
+    failed: Option<(EventId, Option<EventId>)>,
 }
 
 impl Translator for Codex {
@@ -71,6 +122,13 @@ impl Translator for Codex {
             (Some("response_item"), Some(item)) => {
                 let mut translation = self.item(arriving, item.to_object(), timestamp.as_deref(), 1);
                 translation.name = format!("response_item.{}", translation.name);
+                translation
+            }
+            (Some("event_msg"), Some(event)) if !arriving.is_apart() => {
+                let event = event.to_object();
+                let act = self.act(arriving, &event, timestamp.as_deref());
+                let mut translation = self.event(&event);
+                translation.events.extend(act);
                 translation
             }
             (Some("session_meta"), Some(meta)) => {
@@ -85,7 +143,9 @@ impl Translator for Codex {
                 }
                 Translation::unread("turn_context")
             }
-            (Some(kind), Some(_)) => Translation::unread(kind),
+            (Some(kind), Some(_)) => {
+                Translation { is_unknown: !KNOWN.contains(&kind), ..Translation::unread(kind) }
+            }
             // Before September 2025, a line was the item itself, and the first line described the session.
             (Some(_), None) => self.item(arriving, members, timestamp.as_deref(), 1),
             (None, _) if members.get("id").is_some() && members.get("timestamp").is_some() => {
@@ -107,7 +167,7 @@ impl Translator for Codex {
         // rollout-2026-01-31T12-00-00-<uuid>
         let in_name = || name.get(name.len().checked_sub(36)?..).map(str::to_owned);
         about.id = about.id.or_else(in_name).or_else(|| Some(name.to_owned()));
-        about.head.clone_from(&self.last);
+        about.head = self.head();
         about
     }
 
@@ -128,6 +188,14 @@ impl Codex {
                 .and_then(|source| source.get("subagent")?.get("thread_spawn")?.get("parent_thread_id"))
                 .and_then(Raw::as_text)
                 .map(|id| id.into_owned());
+        }
+    }
+
+    /// Returns the last event of the history that is no failure. HEAD is never at a failure.
+    fn head(&self) -> Option<EventId> {
+        match &self.failed {
+            Some((failed, before)) if self.last.as_ref() == Some(failed) => before.clone(),
+            _ => self.last.clone(),
         }
     }
 
@@ -152,7 +220,7 @@ impl Codex {
         let translation = responses::translate(&mut self.memory, &item);
         for event in &translation.events {
             if let Event::Message(message) = event
-                && message.common.source == crate::event::Source::User
+                && message.common.source == Source::User
             {
                 self.turns.push(self.last.clone());
             }
@@ -181,16 +249,52 @@ impl Codex {
         translation
     }
 
+    /// Returns the event of what a person or the provider did beside the history: the work was interrupted, or it failed.
+    fn act(&mut self, arriving: &Arriving<'_>, event: &Object<'_>, timestamp: Option<&str>) -> Option<Event> {
+        let kind = event.text("type")?;
+        let (failure, source) = match &*kind {
+            "turn_aborted" | "task_aborted" => {
+                let reason = event.text("reason");
+                // A turn that another one has replaced goes on.
+                (None, reason.is_none_or(|reason| reason == "interrupted").then_some(Source::User)?)
+            }
+            "error" | "stream_error" => (Some(failure(event)), Source::Environment),
+            "task_complete" | "turn_complete" => {
+                let error = event.get("error").filter(|error| error.is_object())?.to_object();
+                (Some(failure(&error)), Source::Environment)
+            }
+            _ => return None,
+        };
+        // The end of a turn repeats why it failed.
+        if failure.is_some() && std::mem::replace(&mut self.failure, failure.clone()) == failure {
+            return None;
+        }
+        let id = self.memory.id(place_id(arriving).as_str(), arriving);
+        let common = common(id, timestamp, source, self.last.as_ref());
+        let head = self.head();
+        self.last = Some(common.id.clone());
+        Some(match failure {
+            Some(failure) => {
+                self.failed = Some((common.id.clone(), head));
+                failure.into_event(common)
+            }
+            None => InterruptEvent::new(common).into(),
+        })
+    }
+
     /// Returns the usage of the session since its last report. It is computed from the sums, because the figures of a
     /// call may be reported twice.
     fn usage(&mut self, event: &Object<'_>) -> Option<ForeignUsage> {
-        let total = event.get("info")?.get("total_token_usage")?.to_object();
-        let count = |member: &str| total.get(member).and_then(Raw::as_i64).unwrap_or(0).max(0);
+        let info = event.get("info")?;
+        let total = info.get("total_token_usage")?.to_object();
+        let count_of = |usage: Option<Raw<'_>>| usage.and_then(Raw::as_i64).unwrap_or(0).max(0);
+        let count = |member: &str| count_of(total.get(member));
+        let last_prompt = info.get("last_token_usage").map(|last| count_of(last.get("input_tokens")));
         let now = ForeignUsage {
             prompt_tokens: count("input_tokens"),
             completion_tokens: count("output_tokens"),
             cache_read_tokens: count("cached_input_tokens"),
-            cache_write_tokens: 0,
+            cache_write_tokens: count("cache_write_input_tokens"),
             reasoning_tokens: count("reasoning_output_tokens"),
             ..ForeignUsage::default()
         };
@@ -205,7 +309,10 @@ impl Codex {
             prompt_tokens: now.prompt_tokens - before.prompt_tokens,
             completion_tokens: now.completion_tokens - before.completion_tokens,
             cache_read_tokens: (now.cache_read_tokens - before.cache_read_tokens).max(0),
-            cache_write_tokens: 0,
+            cache_write_tokens: (now.cache_write_tokens - before.cache_write_tokens).max(0),
+            cache_write_1h_tokens: 0,
+            // The sum has grown by more than the last call.
+            is_sum: last_prompt.is_some_and(|last| last < now.prompt_tokens - before.prompt_tokens),
             reasoning_tokens: (now.reasoning_tokens - before.reasoning_tokens).max(0),
             cost: None,
         };

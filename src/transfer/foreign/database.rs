@@ -183,8 +183,8 @@ impl Session<'_> {
                 missing -= 1;
                 return Ok(());
             }
-            let arriving = self.arriving(Some(table), rowid, json, digest);
-            let at = |table: &str| place_id(&self.arriving(Some(table), rowid, json, digest));
+            let arriving = self.arriving(Some(table), rowid, json, digest, None);
+            let at = |table: &str| place_id(&self.arriving(Some(table), rowid, json, digest, None));
             let redacted = known.redacted(&arriving, |id| tables.iter().any(|table| at(&table.name) == *id));
             if redacted != Redacted::No {
                 intake.counts.records += 1;
@@ -230,8 +230,8 @@ impl Session<'_> {
         let mut known = Known::default();
         while let Some(record) = kept::next(&mut intake.stored)? {
             intake.count_matched(record.events);
+            let (is_unread, stored) = (record.is_unread, record.stored());
             intake.problems.extend(record.problems);
-            let is_unread = record.is_unread;
             let Some(Place { table: Some(table), place, digest, record: json }) = record.place else {
                 if let Some(row) = record.row {
                     known.redacted.entry(row).or_default().push(record.id);
@@ -239,7 +239,7 @@ impl Session<'_> {
                 continue;
             };
             if let Some(Record::Json(json)) = json {
-                let arriving = self.arriving(Some(&table), place, &json, digest);
+                let arriving = self.arriving(Some(&table), place, &json, digest, Some(stored));
                 let translation = self.translate(translator, &arriving, Raw::checked(&json));
                 records::count(intake, &arriving, &translation.when_stored(is_unread));
             }
@@ -271,6 +271,7 @@ impl Session<'_> {
         rowid: i64,
         json: &'r str,
         digest: Digest,
+        stored: Option<u64>,
     ) -> Arriving<'r> {
         Arriving {
             format: self.importer.format,
@@ -280,6 +281,7 @@ impl Session<'_> {
             before: None,
             bytes: json.as_bytes(),
             digest,
+            stored,
         }
     }
 }

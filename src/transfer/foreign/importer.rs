@@ -13,6 +13,8 @@
 //! 3. If two importers recognise the same line, the order of the list of formats decides. No golden file is such a case;
 //!    a test checks that.
 
+use std::path::Path;
+
 use super::translation::Translator;
 use crate::event::foreign::ForeignFormat;
 use crate::json::Object;
@@ -42,6 +44,9 @@ pub(super) struct Lines {
     pub is_beginning: fn(&str) -> bool,
     /// Whether the folder beside a session file that has its name belongs to the session.
     pub has_folder: bool,
+    /// Returns the title of the conversation with an id that the program keeps beside its session files. `None` if there is
+    /// none.
+    pub title: fn(&Path, &str) -> Option<String>,
 }
 
 /// The records are the rows of a database.

@@ -27,6 +27,15 @@ pub(super) struct KeptRecord {
     pub place: Option<Place>,
     /// The number of its row in a database. A redaction leaves it.
     pub row: Option<i64>,
+    /// Whether its event follows no other one.
+    is_apart: bool,
+}
+
+impl KeptRecord {
+    /// Returns the number of its events, as a translator gets it ([`Arriving`](super::translation::Arriving)).
+    pub(super) fn stored(&self) -> u64 {
+        if self.is_apart { 0 } else { self.events }
+    }
 }
 
 /// The place and the content of a stored record.
@@ -46,9 +55,10 @@ pub(super) fn next(events: &mut Pages<'_>) -> Result<Option<KeptRecord>> {
     let place = place_of(&object);
     let row = object.get("provenance").and_then(|provenance| provenance.get("row")).and_then(Raw::as_i64);
     let is_unread = ForeignFormat::of_kind(&first.kind).is_some();
+    let is_apart = is_unread && object.get("parent_id").is_none();
     let problems = problems_of(&first).collect();
     let (id, sequence) = (first.id, first.sequence);
-    let mut kept = KeptRecord { id, sequence, events: 1, is_unread, problems, place, row };
+    let mut kept = KeptRecord { id, sequence, events: 1, is_unread, problems, place, row, is_apart };
     while let Some(further) = events.peek()?
         && is_further(further)
     {

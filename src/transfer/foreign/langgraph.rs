@@ -1,18 +1,19 @@
 //! Translates LangGraph's checkpoints. Each holds all channels of the graph's state, including the list of messages.
 //!
 //! A message becomes an event when a checkpoint's list first has it after the same messages. Lists that differ from
-//! some message on are branches. Every row is also kept whole, with the other channels and the pending writes. Source:
+//! some message on are branches. The list of a `DeltaChannel` (since 1.2) is in snapshots; between them it is that of the
+//! parent, changed by the writes there. Every row is also kept whole, with the other channels and the pending writes. Source:
 //! `SqliteSaver` of langgraph-checkpoint-sqlite 3.1, messages of langchain-core 1.7.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::importer::{ForeignImporter, Others, Records, Rows};
+use super::message_tree::{EMPTY, MessageTree, members, snapshot};
 use super::translation::{
     About, Answer, Arriving, Call, Memory, Translation, Translator, common, is_member, place_id,
 };
-use super::{content, row};
-use crate::chain::Digest;
+use super::{content, exit, message_tree, row};
 use crate::event::foreign::{ForeignFormat, ForeignUsage};
 use crate::event::{Content, Event, Message, MessageEvent, Origin, Role, Source, Text, TextContent};
 use crate::ids::EventId;
@@ -32,32 +33,28 @@ pub(super) static IMPORTER: ForeignImporter = ForeignImporter {
     translator: || Box::new(LangGraph::default()),
 };
 
-/// A message list: the last event of its messages, and the lists that continue it.
-#[derive(Debug, Clone, Default)]
-struct Node {
-    event: Option<EventId>,
-    next: HashMap<Digest, usize>,
-}
-
+#[derive(Default)]
 struct LangGraph {
     memory: Memory,
-    /// All message lists, as a tree. The first node is the empty list.
-    nodes: Vec<Node>,
+    lists: MessageTree,
+    /// The list of each checkpoint of a thread with `DeltaChannel`, by namespace and id.
+    states: HashMap<Checkpoint, usize>,
+    /// What the steps after each such checkpoint wrote to the messages, in the order in which it counts.
+    writes: HashMap<Checkpoint, BTreeMap<(String, String, i64), String>>,
+    /// The channels of the kind `DeltaChannel`.
+    deltas: BTreeSet<String>,
     head: Option<EventId>,
 }
 
-impl Default for LangGraph {
-    fn default() -> Self {
-        Self { memory: Memory::default(), nodes: vec![Node::default()], head: None }
-    }
-}
+/// The namespace and the id of a checkpoint.
+type Checkpoint = (String, String);
 
 impl Translator for LangGraph {
     fn translate(&mut self, arriving: &Arriving<'_>, record: Raw<'_>) -> Translation {
         let columns = record.to_object();
         match arriving.table {
             Some("checkpoints") => self.checkpoint(arriving, &columns),
-            Some("writes") => Translation::unread("write"),
+            Some("writes") => self.write(&columns),
             other => Translation::unread(other.unwrap_or("row")),
         }
     }
@@ -80,25 +77,72 @@ impl LangGraph {
         let checkpoint = Raw::checked(&json).to_object();
         let timestamp = checkpoint.text("ts").map(|time| time.into_owned());
         let mut translation = Translation { timestamp, ..Translation::unread("checkpoint") };
-        let mut at = 0;
-        for message in messages(checkpoint.get("channel_values")) {
-            let digest = Digest::of(message.text().as_bytes());
-            if let Some(known) = self.nodes[at].next.get(&digest) {
-                at = *known;
-                continue;
+        let metadata = columns.get("metadata").and_then(row::json).unwrap_or_else(|| "{}".into());
+        if let Some(counters) = Raw::checked(&metadata).get("counters_since_delta_snapshot") {
+            self.lists.keeps_messages = true;
+            self.deltas.extend(counters.members().map(|(channel, _)| channel.into_owned()));
+        }
+        let listed = messages(checkpoint.get("channel_values"));
+        let at = if listed.is_empty() && self.lists.keeps_messages {
+            self.replayed(columns, &mut translation)
+        } else {
+            listed.iter().fold(EMPTY, |at, message| self.lists.with(at, message.text()))
+        };
+        if self.lists.keeps_messages {
+            self.states.insert(key(columns, "checkpoint_id"), at);
+        }
+        // An older version of the importer stored it apart. The next checkpoint tells its messages.
+        if !arriving.is_apart() {
+            for (list, message) in self.lists.pending(at) {
+                let before = self.lists.before(list);
+                let last = self.message(arriving, Raw::checked(&message), before, &mut translation);
+                self.lists.tell(list, last);
             }
-            let parent = self.nodes[at].event.clone();
-            let event = self.message(arriving, message, parent, &mut translation);
-            self.nodes.push(Node { event, next: HashMap::new() });
-            let new = self.nodes.len() - 1;
-            self.nodes[at].next.insert(digest, new);
-            at = new;
         }
         // Only the graph itself decides on the head, not a subgraph.
-        if columns.text("checkpoint_ns").is_none() && self.nodes[at].event.is_some() {
-            self.head.clone_from(&self.nodes[at].event);
+        let last = self.lists.event(at);
+        if columns.text("checkpoint_ns").is_none() && last.is_some() {
+            self.head = last;
         }
         translation
+    }
+
+    /// Returns the list of a checkpoint that does not contain it: that of its parent, after the writes there.
+    fn replayed(&mut self, columns: &Object<'_>, translation: &mut Translation) -> usize {
+        let parent = key(columns, "parent_checkpoint_id");
+        let is_first = parent.1.is_empty();
+        let Some(at) = self.states.get(&parent).copied() else {
+            if !is_first {
+                translation.problem =
+                    Some(format!("it follows the checkpoint {}, which is not there", parent.1));
+            }
+            return EMPTY;
+        };
+        let Some(writes) = self.writes.get(&parent) else { return at };
+        writes.values().fold(at, |at, value| self.lists.written(at, Raw::checked(value)).unwrap_or(at))
+    }
+
+    /// Notes what a step wrote to the messages.
+    fn write(&mut self, columns: &Object<'_>) -> Translation {
+        let channel = columns.text("channel").unwrap_or_default();
+        if !self.deltas.contains(&*channel) {
+            return Translation::unread("write");
+        }
+        let Some(value) = columns.get("value").and_then(row::json) else {
+            return Translation::unread("write");
+        };
+        if self.lists.written(EMPTY, Raw::checked(&value)).is_none() {
+            // Another channel may hold anything.
+            return match &*channel {
+                "messages" => Translation::broken("write", "what it writes to the messages is no message"),
+                _ => Translation::unread("write"),
+            };
+        }
+        let text = |column: &str| columns.text(column).unwrap_or_default().into_owned();
+        let order =
+            (text("task_path"), text("task_id"), columns.get("idx").and_then(Raw::as_i64).unwrap_or(0));
+        self.writes.entry(key(columns, "checkpoint_id")).or_default().insert(order, value);
+        Translation::unread("write")
     }
 
     /// Adds the events of a message. Returns the last of them, or the event that it follows if it has none.
@@ -115,14 +159,15 @@ impl LangGraph {
             members.text("id").unwrap_or_else(|| format!("{place}#{}", translation.events.len() + 1).into());
         let new = New { arriving, members: &members, wanted: &wanted, parent: parent.as_ref() };
         let timestamp = translation.timestamp.clone();
-        let made = match members.text("type").as_deref() {
-            Some("human" | "HumanMessageChunk") => {
+        let made = match message_tree::kind(message).as_deref() {
+            _ if members.get("content").is_none() => Err("a message has no content".into()),
+            Some("human" | "user" | "HumanMessageChunk") => {
                 Ok(vec![self.message_event(&new, &timestamp, Role::User, Source::User)])
             }
             Some("system" | "SystemMessageChunk") => {
                 Ok(vec![self.message_event(&new, &timestamp, Role::System, Source::Environment)])
             }
-            Some("ai" | "AIMessageChunk") => Ok(self.model_events(&new, &timestamp)),
+            Some("ai" | "assistant" | "AIMessageChunk") => Ok(self.model_events(&new, &timestamp)),
             Some("tool" | "ToolMessageChunk") => self.result(&new, &timestamp),
             other => Err(format!("a message of type {}", other.unwrap_or("?"))),
         };
@@ -184,9 +229,12 @@ impl LangGraph {
             parent = Some(id);
         }
         for call in calls {
-            let text = |member: &str| call.get(member).and_then(Raw::as_text).filter(|text| is_member(text));
+            // An object of chat completions has the name and the arguments, a text, within `function`.
+            let of = |member: &str| call.get(member).or_else(|| call.get("function")?.get(member));
+            let text = |member: &str| of(member).and_then(Raw::as_text).filter(|text| is_member(text));
             let (Some(call_id), Some(name)) = (text("id"), text("name")) else { continue };
-            let arguments = call.get("args").unwrap_or(Raw::checked("{}"));
+            let given = of("args").or_else(|| of("arguments")).unwrap_or(Raw::checked("{}"));
+            let arguments = given.as_str().unwrap_or_else(|| given.text().into());
             let id = match events.first() {
                 Some(first) => self.memory.part(&first.id().clone(), events.len() + 1, new.arriving),
                 None => self.memory.id(new.wanted, new.arriving),
@@ -195,10 +243,10 @@ impl LangGraph {
             let call = Call {
                 id: &call_id,
                 name: &name,
-                arguments: arguments.text(),
+                arguments: &arguments,
                 origin: Origin::Completion,
                 reply: reply.as_deref(),
-                action: Some(arguments),
+                action: Raw::parse(&arguments).ok(),
             };
             let mut event = self.memory.call(FORMAT, common, &call);
             if events.is_empty() {
@@ -216,11 +264,10 @@ impl LangGraph {
         if self.memory.called(&call).is_none() {
             return Err(format!("a tool's message answers the call {call}, which is not there"));
         }
-        let answer = Answer {
-            content: content::parts(new.members.get("content")),
-            is_error: new.members.text("status").as_deref() == Some("error"),
-            exit_code: None,
-        };
+        let content = content::parts(new.members.get("content"));
+        let is_error = new.members.text("status").as_deref() == Some("error");
+        let exit_code = content.iter().rev().find_map(Content::as_text).and_then(exit::of_deepagents);
+        let answer = Answer { content, is_error, exit_code };
         let id = self.memory.id(new.wanted, new.arriving);
         let common = common(id, timestamp.as_deref(), Source::Environment, new.parent);
         Ok(self.memory.answer(FORMAT, common, &call, &answer).map(Event::from).into_iter().collect())
@@ -242,27 +289,17 @@ struct New<'a> {
 fn messages(channels: Option<Raw<'_>>) -> Vec<Raw<'_>> {
     let channels = channels.map(Raw::to_object).unwrap_or_default();
     let list = |channel: &str| {
-        let list: Vec<Raw<'_>> = channels.get(channel)?.elements().collect();
+        let list: Vec<Raw<'_>> = snapshot(channels.get(channel)?).elements().collect();
         (!list.is_empty() && list.iter().all(|message| members(*message).is_some())).then_some(list)
     };
     let others = channels.keys().filter(|channel| !channel.starts_with("__"));
     list("messages").or_else(|| others.filter_map(list).next()).unwrap_or_default()
 }
 
-/// Returns the members of a message of LangChain. `None` for any other value.
-///
-/// In MessagePack, a message is an extension, `[module, class, members, ..]`. In the older JSON, it is a constructor
-/// with `id` and `kwargs`.
-fn members<'a>(value: Raw<'a>) -> Option<Object<'a>> {
-    let (class, members) = match value.get("$ext") {
-        Some(extension) => {
-            let mut parts = extension.elements().nth(1)?.elements().skip(1);
-            (parts.next()?, parts.next()?)
-        }
-        None => (value.get("id")?.elements().last()?, value.get("kwargs")?),
-    };
-    let is_message = class.as_str().is_some_and(|class| class.contains("Message"));
-    (is_message && members.is_object()).then(|| members.to_object())
+/// Returns the place of a checkpoint that a row names.
+fn key(columns: &Object<'_>, column: &str) -> Checkpoint {
+    let text = |column: &str| columns.text(column).unwrap_or_default().into_owned();
+    (text("checkpoint_ns"), text(column))
 }
 
 fn blocks<'a>(members: &Object<'a>) -> impl Iterator<Item = Raw<'a>> + use<'a> {
@@ -296,7 +333,7 @@ fn usage(members: &Object<'_>) -> Option<ForeignUsage> {
         cache_read_tokens: detail("input_token_details", "cache_read"),
         cache_write_tokens: detail("input_token_details", "cache_creation"),
         reasoning_tokens: detail("output_token_details", "reasoning"),
-        cost: None,
+        ..ForeignUsage::default()
     };
     Some(usage).filter(|usage| !usage.is_nothing())
 }

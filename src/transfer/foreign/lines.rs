@@ -1,16 +1,15 @@
 //! Reads a file line by line. Each line comes with its place and with the text before it, so that the lines and these
 //! texts together are the whole file.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+use super::packed::{self, Opened};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::PAYLOAD_BYTES_MAX;
-use crate::untrusted;
 
 /// The longest line that is held in memory, in bytes.
 const LINE_BYTES_MAX: u64 = PAYLOAD_BYTES_MAX as u64;
@@ -31,6 +30,8 @@ pub(super) struct Line {
     pub content: Content,
     /// Whether the line has an end. The last line may have none.
     pub is_ended: bool,
+    /// Whether the file is compressed, so that the offset is not one in the file.
+    pub is_packed: bool,
 }
 
 /// The content of a line.
@@ -62,8 +63,9 @@ pub(super) fn read(path: &Path, visit: &mut dyn FnMut(Line) -> Result<bool>) -> 
 }
 
 fn read_bounded(path: &Path, bytes_max: u64, visit: &mut dyn FnMut(Line) -> Result<bool>) -> Result<String> {
-    let (file, _) = untrusted::open(path).map_err(Error::io("reading", path))?;
-    let mut lines = Lines { reader: BufReader::with_capacity(1 << 16, file), offset: 0, bytes_max };
+    let opened = packed::open(path).map_err(Error::io("reading", path))?;
+    let is_packed = opened.is_packed();
+    let mut lines = Lines { reader: BufReader::with_capacity(1 << 16, opened), offset: 0, bytes_max };
     let mut before = String::new();
     let mut number = 0;
     while let Some((offset, content, end)) = lines.next().map_err(Error::io("reading", path))? {
@@ -86,6 +88,7 @@ fn read_bounded(path: &Path, bytes_max: u64, visit: &mut dyn FnMut(Line) -> Resu
             before: std::mem::take(&mut before),
             content,
             is_ended: end.ends_with('\n'),
+            is_packed,
         };
         if !visit(line)? {
             break;
@@ -113,7 +116,7 @@ fn is_blank(bytes: &[u8]) -> bool {
 }
 
 struct Lines {
-    reader: BufReader<File>,
+    reader: BufReader<Opened>,
     offset: u64,
     bytes_max: u64,
 }
@@ -236,7 +239,8 @@ mod tests {
         bytes.extend(b"\r\n{}");
         let (lines, rest) = lines(&bytes);
         let content = Content::Long { bytes: long.len() as u64, digest: Digest::of(&long) };
-        let expected = Line { number: 2, offset: 3, before: "\n".into(), content, is_ended: true };
+        let expected =
+            Line { number: 2, offset: 3, before: "\n".into(), content, is_ended: true, is_packed: false };
         assert_eq!(lines[1], expected);
         assert_eq!(
             (lines.len(), &*lines[2].before, lines[2].offset, &*rest),

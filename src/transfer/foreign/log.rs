@@ -155,7 +155,12 @@ impl Incoming for Log<'_> {
             self.logs = beside.logs;
         }
         let untitled = "kept in the log; the conversation does not get this title";
-        let title = self.bounded(about.title, ("title", TITLE_BYTES_MAX), untitled, intake);
+        let beside = || match &importer::of(self.format).records {
+            Records::Lines(lines) => about.id.as_deref().and_then(|id| (lines.title)(&self.found.path, id)),
+            Records::Rows(_) => None,
+        };
+        let title =
+            self.bounded(about.title.clone().or_else(beside), ("title", TITLE_BYTES_MAX), untitled, intake);
         let unused = "kept in the log; the value is not used";
         let max = CONVERSATION_ID_BYTES_MAX;
         let parent = self.bounded(about.parent, ("parent's id", max), unused, intake);

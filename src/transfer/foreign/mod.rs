@@ -6,18 +6,23 @@
 //! if such an event lacks a member, the record has no value for it. If a session has grown, its new records are added.
 //! If it differs from what is stored, nothing changes.
 
+mod blocks;
 mod claude_code;
 mod codex;
 mod content;
 mod database;
+mod exit;
+mod failure;
 mod importer;
 mod kept;
 mod langgraph;
 mod lines;
 mod log;
+mod message_tree;
 mod msgpack;
 mod openai_agents;
 mod original;
+pub(super) mod packed;
 pub(super) mod recognise;
 mod records;
 mod responses;

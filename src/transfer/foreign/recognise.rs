@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use super::importer::{self, Lines, Records};
+use super::packed;
 use crate::event::foreign::ForeignFormat;
 use crate::json::Raw;
 use crate::store::SQLITE_MAGIC;
-use crate::untrusted;
 
 /// The number of bytes of a file that are read.
 const PEEK_BYTES: usize = 1 << 20;
 
-/// The number of lines that are examined.
-const PEEK_LINES: usize = 32;
+/// The number of lines that are examined. A log may begin with many records of types that came later than the importer.
+const PEEK_LINES: usize = 4096;
 
 /// The apparent format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(in crate::transfer) enum Looks {
 
 /// Returns the apparent format of the file at `path`. [`Looks::Other`] also if it cannot be read.
 pub(in crate::transfer) fn look(path: &Path) -> Looks {
-    let Ok(bytes) = untrusted::beginning(path, PEEK_BYTES) else { return Looks::Other };
+    let Ok(bytes) = packed::beginning(path, PEEK_BYTES) else { return Looks::Other };
     if bytes.starts_with(SQLITE_MAGIC) {
         return Looks::Database;
     }
@@ -121,9 +121,10 @@ mod tests {
 
     #[test]
     fn an_event_is_no_record_of_another_program() {
-        let record = br#"{"type":"user","uuid":"a","parentUuid":null,"message":{}}"#;
+        let record = br#"{"type":"user","uuid":"a","parentUuid":null,"message":{"content":""}}"#;
         assert_eq!(claims(record), [ForeignFormat::ClaudeCode]);
-        let event = br#"{"type":"user","uuid":"a","parentUuid":null,"message":{},"kind":"MessageEvent"}"#;
+        let event =
+            br#"{"type":"user","uuid":"a","parentUuid":null,"message":{"content":""},"kind":"MessageEvent"}"#;
         assert_eq!(claims(event), Vec::new());
         assert_eq!(claims(b"[{\"parentUuid\":1,\"sessionId\":"), Vec::new());
     }

@@ -2,6 +2,7 @@
 
 use super::translation::{Arriving, Encoded, Translation};
 use crate::error::Result;
+use crate::event::Event;
 use crate::store::Arrival;
 use crate::transfer::bounds;
 use crate::transfer::import::Intake;
@@ -9,7 +10,11 @@ use crate::transfer::import::Intake;
 /// Counts a record.
 pub(super) fn count(intake: &mut Intake<'_>, arriving: &Arriving<'_>, translation: &Translation) {
     intake.counts.records += 1;
+    if translation.events.iter().any(|event| matches!(event, Event::Message(_) | Event::Action(_))) {
+        intake.counts.messages += 1;
+    }
     if translation.events.is_empty() {
+        intake.counts.not_understood += u64::from(translation.is_unknown);
         *intake.counts.unread.entry(translation.name.clone()).or_default() += 1;
     }
     if let Some(problem) = &translation.problem {
@@ -79,6 +84,7 @@ mod tests {
                 before: None,
                 bytes: &bytes,
                 digest: Digest::of(&bytes),
+                stored: None,
             };
             let translation = Translation::unread("record");
             count(&mut intake, &arriving, &translation);

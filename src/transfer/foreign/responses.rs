@@ -1,8 +1,9 @@
 //! Translates items of OpenAI's Responses interface, as Codex and the OpenAI Agents SDK keep them: messages, reasoning,
 //! calls of functions and other tools, and their outputs. Each record is one item.
 
-use super::content;
-use super::translation::{Answer, Arriving, Call, Memory, Translation, common, is_member};
+use super::translation::{Answer, Arriving, Call, Memory, Translation, common, is_member, refusal};
+use super::{content, exit};
+use crate::event::foreign::ForeignFormat;
 use crate::event::{Content, Event, Extra, Message, MessageEvent, Origin, ReasoningItem, Role, Source, Text};
 use crate::ids::EventId;
 use crate::json::{Object, Raw};
@@ -38,6 +39,7 @@ pub(super) fn translate(memory: &mut Memory, item: &Item<'_>) -> Translation {
         _ => Ok(None),
     };
     match event {
+        Ok(None) if !is_known(&kind) => Translation::unknown(kind.into_owned()),
         Ok(event) => Translation {
             name: kind.into_owned(),
             events: event.into_iter().collect(),
@@ -47,11 +49,20 @@ pub(super) fn translate(memory: &mut Memory, item: &Item<'_>) -> Translation {
     }
 }
 
+/// Returns whether an item is of a type without a counterpart: hosted tools, compacted histories, references.
+fn is_known(kind: &str) -> bool {
+    let ends = ["_call", "_output", "_request", "_response", "_list_tools", "_summary", "_trigger"];
+    ends.iter().any(|end| kind.ends_with(end))
+        || ["message", "compaction", "context_compaction", "ghost_snapshot", "item_reference", "other"]
+            .contains(&kind)
+}
+
 type Translated = Result<Option<Event>, String>;
 
 fn message(memory: &mut Memory, item: &Item<'_>) -> Translated {
     let role = item.members.text("role").ok_or("a message has no role")?;
-    let parts = content::parts(item.members.get("content"));
+    let content = item.members.get("content").ok_or("a message has no content")?;
+    let parts = content::parts(Some(content));
     let (role, source) = match &*role {
         "assistant" => (Role::Assistant, Source::Agent),
         "user" => {
@@ -135,27 +146,38 @@ fn output(memory: &mut Memory, item: &Item<'_>) -> Translated {
     let answer = read_output(item.members.get("output"));
     let id = memory.id(item.wanted_id, item.arriving);
     let common = common(id, item.timestamp, Source::Environment, item.parent);
-    Ok(memory.answer(item.arriving.format, common, &call_id, &answer).map(Event::from))
+    let text = answer.content.iter().find_map(Content::as_text).unwrap_or_default();
+    let is_refused = item.arriving.format == ForeignFormat::Codex
+        && (text == "aborted" || REFUSALS.iter().any(|refusal| text.starts_with(refusal)));
+    let reason = is_refused.then(|| text.to_owned());
+    let event = memory.answer(item.arriving.format, common, &call_id, &answer);
+    Ok(event.map(|event| match reason {
+        Some(reason) => refusal(event, reason),
+        None => event.into(),
+    }))
 }
 
-/// Reads an output: text, parts, or an object with `content` and `success`. Text may be JSON with the exit code.
+/// How Codex begins the output of a call that a person refused or interrupted.
+const REFUSALS: &[&str] = &[
+    "aborted by user",
+    "command aborted by user",
+    "exec command rejected by user",
+    "patch rejected by user",
+    "rejected by user",
+    "user rejected",
+];
+
+/// Reads an output: text, parts, or an object with `content` and `success`. The text may tell the exit code.
 fn read_output(output: Option<Raw<'_>>) -> Answer {
     let Some(output) = output else { return Answer::default() };
     if output.is_object() && output.get("type").is_none() && output.get("content").is_some() {
-        return Answer {
-            content: content::parts(output.get("content")),
-            is_error: output.get("success").is_some_and(|flag| flag.text() == "false"),
-            exit_code: None,
-        };
+        let is_error = output.get("success").is_some_and(|flag| flag.text() == "false");
+        return answer(content::parts(output.get("content")), is_error);
     }
-    let code = output.as_str().and_then(|text| exit_code(&text));
-    Answer { content: content::parts(Some(output)), is_error: false, exit_code: code }
+    answer(content::parts(Some(output)), false)
 }
 
-/// Returns the exit code in `{"output": "..", "metadata": {"exit_code": 0}}`.
-fn exit_code(text: &str) -> Option<i64> {
-    if !text.starts_with('{') {
-        return None;
-    }
-    Raw::parse(text).ok()?.get("metadata")?.get("exit_code")?.as_i64()
+fn answer(content: Vec<Content>, is_error: bool) -> Answer {
+    let exit_code = content.iter().find_map(Content::as_text).and_then(exit::of_codex);
+    Answer { content, is_error, exit_code }
 }

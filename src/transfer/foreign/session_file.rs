@@ -9,7 +9,7 @@ use super::lines::{self, Content, Line};
 use super::translation::{self, About, Arriving, Translation, Translator};
 use super::{Read, recognise, records};
 use crate::chain::Digest;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::foreign::Record;
 use crate::ids::Sequence;
 use crate::json::Raw;
@@ -43,7 +43,7 @@ impl SessionFile<'_> {
         lines::read(self.path, &mut |line| {
             let digest = digest(&line.content);
             first.get_or_insert(digest);
-            self.translate(translator.as_mut(), &line, digest);
+            self.translate(translator.as_mut(), &line, digest, None);
             seen += 1;
             Ok(seen < PEEK_LINES)
         })?;
@@ -67,12 +67,14 @@ impl SessionFile<'_> {
             let known = kept::next(&mut intake.stored)?;
             if !line.is_ended && !is_object(&line.content) {
                 conflict = known.map(|known| self.differs(&line, &known));
-                let kept = (intake.tail == TornTail::Keep).then(|| self.slice(&line, digest, "tail", TORN));
+                let keeps = intake.tail == TornTail::Keep;
+                let kept = keeps.then(|| self.slice(&line, digest, "tail", TORN)).transpose()?;
                 tail = Some((line.before.clone(), kept));
                 return Ok(false);
             }
-            let translation = self.translate(translator.as_mut(), &line, digest);
-            let arriving = self.arriving(&line, digest);
+            let stored = known.as_ref().map(KeptRecord::stored);
+            let translation = self.translate(translator.as_mut(), &line, digest, stored);
+            let arriving = self.arriving(&line, digest, stored);
             if let Some(known) = known {
                 match known.place.as_ref() {
                     Some(place) if place.digest != digest => {
@@ -80,11 +82,11 @@ impl SessionFile<'_> {
                         return Ok(false);
                     }
                     Some(place) if matches!(place.record, Some(Record::Attached(_))) => {
-                        files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG));
+                        files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG)?);
                     }
                     // A redaction leaves the attachment. The event does not name it any more.
                     None if matches!(line.content, Content::Long { .. }) => {
-                        files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG));
+                        files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG)?);
                     }
                     _ => {}
                 }
@@ -98,7 +100,7 @@ impl SessionFile<'_> {
                 Content::Long { .. } => translation::attached(&arriving, &translation),
             };
             if encoded.attachment.is_some() {
-                files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG));
+                files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG)?);
             }
             records::count(intake, &arriving, &translation.when_stored(encoded.is_unread));
             records::take(intake, encoded).map(|()| true)
@@ -134,21 +136,27 @@ impl SessionFile<'_> {
         }))
     }
 
-    fn translate(&self, translator: &mut dyn Translator, line: &Line, digest: Digest) -> Translation {
+    fn translate(
+        &self,
+        translator: &mut dyn Translator,
+        line: &Line,
+        digest: Digest,
+        stored: Option<u64>,
+    ) -> Translation {
         let Content::Bytes(bytes) = &line.content else {
-            return Translation::broken("long", "the line is longer than an event may be");
+            return Translation::damaged("long", "the line is longer than an event may be");
         };
         let Ok(text) = std::str::from_utf8(bytes) else {
-            return Translation::broken("line", "the line is not UTF-8");
+            return Translation::damaged("line", "the line is not UTF-8");
         };
         match Raw::parse(text) {
-            Ok(raw) if raw.is_object() => translator.translate(&self.arriving(line, digest), raw),
-            Ok(_) => Translation::broken("line", "the line is no JSON object"),
-            Err(fault) => Translation::broken("line", format!("the line is not JSON: {fault}")),
+            Ok(raw) if raw.is_object() => translator.translate(&self.arriving(line, digest, stored), raw),
+            Ok(_) => Translation::damaged("line", "the line is no JSON object"),
+            Err(fault) => Translation::damaged("line", format!("the line is not JSON: {fault}")),
         }
     }
 
-    fn arriving<'l>(&'l self, line: &'l Line, digest: Digest) -> Arriving<'l> {
+    fn arriving<'l>(&'l self, line: &'l Line, digest: Digest, stored: Option<u64>) -> Arriving<'l> {
         let usual = if line.number == 1 { "" } else { "\n" };
         Arriving {
             format: self.importer.format,
@@ -161,19 +169,28 @@ impl SessionFile<'_> {
                 Content::Long { .. } => &[],
             },
             digest,
+            stored,
         }
     }
 
     /// Returns a line's content as an attachment.
-    fn slice(&self, line: &Line, digest: Digest, name: &str, reason: &str) -> ArrivingFile {
-        ArrivingFile {
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file is compressed: the content is nowhere in it.
+    fn slice(&self, line: &Line, digest: Digest, name: &str, reason: &str) -> Result<ArrivingFile> {
+        if line.is_packed {
+            let source =
+                std::io::Error::other(format!("line {}: {reason}; unpack the file first", line.number));
+            return Err(Error::Io { doing: "reading", path: self.path.to_owned(), source });
+        }
+        Ok(ArrivingFile {
             path: format!("{}.{name}", self.name),
             from: self.path.to_owned(),
             offset: Some(line.offset),
             bytes: line.bytes(),
             digest,
             reason: Some(reason.to_owned()),
-        }
+        })
     }
 
     fn differs(&self, line: &Line, known: &KeptRecord) -> Problem {

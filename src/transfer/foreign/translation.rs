@@ -8,7 +8,8 @@ use crate::chain::Digest;
 use crate::event::foreign::{ForeignFormat, ForeignUsage, Provenance, Record};
 use crate::event::{
     Action, ActionEvent, Common, Content, Event, Extra, MessageToolCall, NewEvent, Observation,
-    ObservationEvent, Origin, PAYLOAD_BYTES_MAX, Source, Text, UnknownValue,
+    ObservationEvent, Origin, PAYLOAD_BYTES_MAX, RejectionSource, Source, Text, UnknownValue,
+    UserRejectObservation,
 };
 use crate::ids::{EventId, ROOT};
 use crate::json::{Draft, Members, Out, Raw};
@@ -26,6 +27,21 @@ pub(super) struct Arriving<'a> {
     pub before: Option<&'a str>,
     pub bytes: &'a [u8],
     pub digest: Digest,
+    /// The number of events as which an earlier import stored the record, perhaps that of an older version. 0 if it stands
+    /// apart, as an event that follows no other. `None` if it is new.
+    pub stored: Option<u64>,
+}
+
+impl Arriving<'_> {
+    /// Returns whether the record is stored apart. It stays so: new events must not follow it.
+    pub(super) fn is_apart(&self) -> bool {
+        self.stored == Some(0)
+    }
+
+    /// Returns whether the record may become `count` events: it is new, or is stored as so many.
+    pub(super) fn may_become(&self, count: u64) -> bool {
+        self.stored.is_none_or(|stored| stored >= count)
+    }
 }
 
 /// Translates one conversation's records into events, in their order.
@@ -71,6 +87,8 @@ pub(super) struct Translation {
     pub usage: Vec<(usize, ForeignUsage)>,
     /// The problem with the record.
     pub problem: Option<String>,
+    /// Whether it was not understood: its type is not known, or it violates its format.
+    pub is_unknown: bool,
 }
 
 impl Translation {
@@ -79,8 +97,18 @@ impl Translation {
         Self { name: name.into(), ..Self::default() }
     }
 
+    /// Returns the translation of a record of an unknown type.
+    pub(super) fn unknown(name: impl Into<String>) -> Self {
+        Self { is_unknown: true, ..Self::unread(name) }
+    }
+
     /// Returns the translation of a record that violates its format.
     pub(super) fn broken(name: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { is_unknown: true, ..Self::damaged(name, problem) }
+    }
+
+    /// Returns the translation of what is no record, or is too long for one.
+    pub(super) fn damaged(name: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { name: name.into(), problem: Some(problem.into()), ..Self::default() }
     }
 
@@ -291,6 +319,20 @@ impl Memory {
     pub(super) fn called(&self, call: &str) -> Option<&(EventId, Text)> {
         self.calls.get(call)
     }
+}
+
+/// Returns the event of an answer with which a person refused or interrupted the call.
+pub(super) fn refusal(answer: ObservationEvent, reason: String) -> Event {
+    let refusal = UserRejectObservation {
+        common: answer.common,
+        tool_name: answer.tool_name,
+        tool_call_id: answer.tool_call_id,
+        rejection_reason: reason.into(),
+        rejection_source: RejectionSource::User,
+        action_id: answer.action_id,
+        extra: answer.extra,
+    };
+    refusal.into()
 }
 
 /// A tool call, as a record contains it.

@@ -18,6 +18,9 @@ use crate::transfer::report::ImportReport;
 const CHUNK_EVENTS: usize = 1000;
 const CHUNK_BYTES: usize = 4 << 20;
 
+/// A log that is followed and has fewer records may still get its first message.
+const BEGINNING_RECORDS: u64 = 32;
+
 /// Takes in the events of one conversation.
 pub(in crate::transfer) struct Intake<'a> {
     pub store: &'a Store,
@@ -59,6 +62,10 @@ pub(in crate::transfer) struct Counts {
     pub added_bytes: u64,
     /// The records that were read.
     pub records: u64,
+    /// The records that became messages or calls.
+    pub messages: u64,
+    /// The records of unknown types, and those that violate their format and became no event of a known kind.
+    pub not_understood: u64,
     /// The records without a counterpart among the known kinds of events, by type.
     pub unread: BTreeMap<String, u64>,
 }
@@ -116,6 +123,26 @@ impl<'a> Intake<'a> {
     /// Adds a problem.
     pub(in crate::transfer) fn tell(&mut self, path: String, problem: String, action: &str) {
         self.problems.add(Problem { path, problem, action: action.into() });
+    }
+
+    /// Adds a problem if a log was not understood: no record became a message, or less than half of them are of known
+    /// types. Returns whether there is no message.
+    pub(super) fn tell_what_was_not_understood(&mut self, report: &ImportReport) -> bool {
+        let Counts { records, messages, .. } = self.counts;
+        // A log that is followed may just have begun.
+        let enough = if self.tail == TornTail::Await { BEGINNING_RECORDS } else { 1 };
+        let is_unread = self.copy_of.is_some() && records >= enough && messages == 0;
+        let what = if is_unread {
+            format!("no message was found in its {records} records")
+        } else if report.is_barely_understood() {
+            format!("{} of its {records} records were not understood", report.not_understood)
+        } else {
+            return false;
+        };
+        let path = report.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let action = "every record is kept as it is; another version of the program may have written it, or another program";
+        self.tell(path, what, action);
+        is_unread
     }
 
     /// Counts the next stored events, which the source has too.
@@ -205,10 +232,11 @@ impl Intake<'_> {
 impl Counts {
     /// Writes the counts into a report.
     pub(super) fn report(&self, report: &mut ImportReport) {
-        let Self { format, events, added, added_bytes, records, unread } = self.clone();
+        let Self { format, events, added, added_bytes, records, messages: _, not_understood, unread } =
+            self.clone();
         report.format = format.unwrap_or(report.format);
         (report.events, report.added, report.added_bytes) = (events, added, added_bytes);
-        (report.records, report.unread) = (records, unread);
+        (report.records, report.not_understood, report.unread) = (records, not_understood, unread);
     }
 }
 

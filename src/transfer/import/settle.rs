@@ -25,6 +25,7 @@ impl Importer<'_> {
         mut report: ImportReport,
     ) -> Result<ImportReport> {
         let (store, id) = (self.store, intake.id);
+        let is_unread = intake.tell_what_was_not_understood(&report);
         around.problems = std::mem::take(&mut intake.problems).finish();
         report.problems.clone_from(&around.problems);
         // Without an origin, no import of it has ended.
@@ -34,8 +35,11 @@ impl Importer<'_> {
             if !is_dry {
                 store.finish_import(id, intake.footing, &around)?;
             }
-            let whole = report.problems.is_empty();
-            report.status = if whole { ImportStatus::Imported } else { ImportStatus::Partial };
+            report.status = match report.problems.is_empty() {
+                _ if is_unread => ImportStatus::Unread,
+                true => ImportStatus::Imported,
+                false => ImportStatus::Partial,
+            };
             return Ok(report);
         };
         // After an interrupted import, the data beside the events may be missing even if no event is new.
@@ -75,7 +79,7 @@ impl Importer<'_> {
             store.note_acceptance(id, CHANGED_FILES)?;
         }
         report.problems = around.problems;
-        report.status = ImportStatus::Updated;
+        report.status = if is_unread { ImportStatus::Unread } else { ImportStatus::Updated };
         Ok(report)
     }
 }

@@ -63,6 +63,7 @@ impl Figures {
             completion: count(self.completion),
             cache_read: count(self.cache_read),
             cache_write: count(self.cache_write),
+            cache_write_1h: 0,
         }
     }
 

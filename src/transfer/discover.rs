@@ -440,7 +440,7 @@ fn shape_of(folder: &Path, entries: &[Entry]) -> Result<Option<Shape>> {
             return files("event_service/events/", layout::EVENT_SERVICE);
         }
     }
-    if holds_events(folder, entries, is_bare_event_name) {
+    if holds_events(folder, entries, layout::is_bare_event_name) {
         return files("", "");
     }
     for container in CONTAINERS {
@@ -473,12 +473,6 @@ fn holds_events(folder: &Path, entries: &[Entry], is_name: impl Fn(&str) -> bool
     let is_reference = |name: &str| layout::read_event_name(name).is_some_and(|read| read.id.is_some());
     entries.iter().any(|entry| !entry.is_dir && is_reference(&entry.name))
         || may_be_events(folder, entries, is_name)
-}
-
-/// Returns whether the name is an event's, even outside a folder called `events`. V0's names such as `17.json` are too
-/// common for that.
-fn is_bare_event_name(name: &str) -> bool {
-    layout::read_event_name(name).is_some_and(|read| read.id.is_some() || name.contains('_'))
 }
 
 /// Returns what a file that a folder holds is evidence for. Only names of JSON files are candidates.

@@ -149,6 +149,12 @@ impl Numbering {
     }
 }
 
+/// Returns whether the name is an event's, even outside a folder called `events`. V0's names such as `17.json` are too
+/// common for that.
+pub(super) fn is_bare_event_name(name: &str) -> bool {
+    read_event_name(name).is_some_and(|read| read.id.is_some() || name.contains('_'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

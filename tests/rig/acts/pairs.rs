@@ -1,6 +1,6 @@
 //! Two commands that start at the same moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -84,6 +84,10 @@ fn try_pair(acts: [&'static Act; 2], random: &mut Random) -> Result<bool, String
     if orders.iter().any(|order| order.content == found.content) {
         return Ok(true);
     }
+    // An act on many conversations is an act on each: each is as one of the orders has it.
+    if is_woven(&found.content, [&orders[0].content, &orders[1].content]) {
+        return Ok(true);
+    }
     // One was refused and may be repeated.
     for which in 0..2 {
         if found.codes[which] != 0 && may_repeat(&found.said[which]) {
@@ -104,6 +108,46 @@ fn try_pair(acts: [&'static Act; 2], random: &mut Random) -> Result<bool, String
         acts[1].name,
         difference(&orders[1].content, &found.content)
     ))
+}
+
+/// Whether each file has each conversation, and each act, as one of the two orders has it.
+fn is_woven(found: &BTreeMap<String, String>, orders: [&BTreeMap<String, String>; 2]) -> bool {
+    let parts =
+        orders.map(|order| order.iter().map(|(name, text)| (name, blocks(text))).collect::<BTreeMap<_, _>>());
+    let names: BTreeSet<&String> = found.keys().chain(orders[0].keys()).chain(orders[1].keys()).collect();
+    names.into_iter().all(|name| {
+        let Some(text) = found.get(name) else { return orders.iter().any(|order| !order.contains_key(name)) };
+        let found = blocks(text);
+        let [one, two] = [&parts[0], &parts[1]].map(|part| part.get(name));
+        let (Some(one), Some(two)) = (one, two) else {
+            return one.or(two).is_some_and(|only| *only == found);
+        };
+        let heads: BTreeSet<&String> = found.keys().chain(one.keys()).chain(two.keys()).collect();
+        heads.into_iter().all(|head| [one, two].iter().any(|order| order.get(head) == found.get(head)))
+    })
+}
+
+/// The conversations and the acts in a content, each with what it has, without positions.
+fn blocks(text: &str) -> BTreeMap<String, Vec<String>> {
+    let mut blocks: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut head = String::new();
+    for line in text.lines() {
+        match line.strip_prefix("  ") {
+            Some(line) => {
+                let unplaced = line.split_once(' ').filter(|(first, _)| first.parse::<u64>().is_ok());
+                blocks
+                    .entry(head.clone())
+                    .or_default()
+                    .push(unplaced.map_or(line, |(_, rest)| rest).to_owned());
+            }
+            None => {
+                let end = if line.starts_with("act ") { " (" } else { " " };
+                head = line.split(end).next().unwrap_or(line).to_owned();
+                blocks.entry(head.clone()).or_default().push(line.to_owned());
+            }
+        }
+    }
+    blocks
 }
 
 #[test]

@@ -57,9 +57,7 @@ fn describe(loss: &Loss) -> String {
     match loss {
         Loss::Member { path } => format!("member {path} left out"),
         Loss::Action { kind } => format!("action {kind} became a server's tool call"),
-        Loss::Observation { kind } => {
-            format!("observation {kind} became a server's answer, with its other members as text")
-        }
+        Loss::Observation { kind } => format!("observation {kind} became a server's answer"),
         Loss::Packed { kind } => format!("event {kind} travels within another"),
     }
 }

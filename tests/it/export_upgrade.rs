@@ -203,7 +203,7 @@ fn a_tool_that_the_agent_does_not_have_keeps_its_answers_as_text() {
         assert_eq!(observation["content"][0]["text"], said);
         let losses = [
             ("action WeighAction became a server's tool call", 1),
-            ("observation WeighObservation became a server's answer, with its other members as text", 1),
+            ("observation WeighObservation became a server's answer", 1),
         ];
         assert_eq!(counts(&report.upgrade.losses), losses);
         assert_eq!(counts(&report.upgrade.kept), []);

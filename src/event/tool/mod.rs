@@ -231,17 +231,14 @@ impl Observation {
     }
 }
 
-/// Returns the members of an observation that no content says, as JSON text. `None` if there are none. What an observation
-/// of V0 has beside its content was never read by a model.
+/// Returns the members of an observation that its class could render, as JSON text. `None` if there are none, and for an
+/// observation of another program (`codex:shell`), whose content is what the model read.
 pub(crate) fn beside_content(mut observation: Members<'_>) -> Option<String> {
-    let is_v0 = observation.str("kind").is_some_and(|kind| kind.starts_with(V0));
+    let has_class = observation.str("kind").is_some_and(|kind| !kind.contains(':'));
     observation.retain(|name| !matches!(name, "content" | "is_error" | "kind"));
     let others = observation.to_json();
-    (!is_v0 && others != "{}").then_some(others)
+    (has_class && others != "{}").then_some(others)
 }
-
-/// The beginning of the kinds that actions and observations of OpenHands V0 get here.
-pub(crate) const V0: &str = "openhands-v0:";
 
 /// Reads a number that must be 0 or more.
 fn at_least_zero(raw: Raw<'_>, reading: Reading) -> Result<Option<f64>, DecodeError> {

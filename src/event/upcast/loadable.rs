@@ -27,8 +27,8 @@ pub enum Loss {
         /// The kind.
         kind: String,
     },
-    /// An observation of an unknown kind became a server's answer with the same content. The other members follow in it as
-    /// JSON text.
+    /// An observation of an unknown kind became a server's answer with the same content. What its class could render
+    /// follows as JSON text.
     Observation {
         /// The kind.
         kind: String,

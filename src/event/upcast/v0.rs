@@ -8,7 +8,6 @@
 use std::borrow::Cow;
 
 use super::message::text_part;
-use crate::event::tool::V0;
 use crate::json::{Draft, Members};
 
 /// V0's states that still exist, with the names that they have today.
@@ -159,7 +158,7 @@ fn call<'a>(event: &mut Members<'a>, action: &str, mut args: Members<'a>) -> Rai
         raised.set("security_risk", risk);
     }
     if !args.has("kind") {
-        raised.set("action", Draft::Object(args.with_text("kind", &format!("{V0}{action}"))));
+        raised.set("action", Draft::Object(args.with_text("kind", &format!("openhands-v0:{action}"))));
     }
     raised.set_text("tool_name", &*tool);
     raised.set_text("tool_call_id", &*call);
@@ -267,6 +266,6 @@ fn observation_of<'a>(event: &mut Members<'a>, observation: &str) -> Raised<'a> 
     if let Some(metadata) = extras.remove("metadata").filter(|metadata| !metadata.is_null()) {
         inner.set("metadata", metadata);
     }
-    raised.set("observation", Draft::Object(inner.with_text("kind", &format!("{V0}{observation}"))));
+    raised.set("observation", Draft::Object(inner.with_text("kind", &format!("openhands-v0:{observation}"))));
     Some(("ObservationEvent", raised))
 }

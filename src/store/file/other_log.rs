@@ -47,7 +47,12 @@ enum Fit {
 pub(in crate::store) fn refuse(db: &Connection, place: &Place) -> Result<()> {
     let Place::File(_) = place else { return Ok(()) };
     let path = place.path();
-    let Some(root) = root(db)? else { return Ok(()) };
+    let root = match root(db) {
+        Ok(None) => return Ok(()),
+        Ok(root) => root,
+        // The schema of two that do not belong together may be unreadable. Any other reason for that is found later.
+        Err(_) => None,
+    };
     let (Some(mut log), Some(mut file)) = (Part::log(db), Part::database(db)) else { return Ok(()) };
     for _ in 0..LOOKS {
         let fit =
@@ -69,7 +74,9 @@ pub(crate) fn fits(both: &Path, file: &mut (impl Read + Seek), log: &mut (impl R
     let root = Connection::open_with_flags(uri, database::READER_FLAGS).ok().and_then(|db| root(&db).ok()?);
     // Without the schema nothing is known.
     let Some(root) = root else { return Ok(true) };
-    compare(root, file, log).map(|fit| fit != Fit::Differs).map_err(Error::io("reading the log beside", both))
+    compare(Some(root), file, log)
+        .map(|fit| fit != Fit::Differs)
+        .map_err(Error::io("reading the log beside", both))
 }
 
 /// The page of the table. `None` in a file of an older schema.
@@ -77,8 +84,12 @@ fn root(db: &Connection) -> Result<Option<u32>> {
     db.query_row(ROOT, [], |row| row.get(0)).optional().doing("opening the database")
 }
 
-/// Compares a log with a file whose table has the page `root`.
-fn compare(root: u32, file: &mut (impl Read + Seek), log: &mut (impl Read + Seek)) -> io::Result<Fit> {
+/// Compares a log with a file whose table has the page `root`. Without it, any page of a table with such a row counts.
+fn compare(
+    root: Option<u32>,
+    file: &mut (impl Read + Seek),
+    log: &mut (impl Read + Seek),
+) -> io::Result<Fit> {
     log.seek(SeekFrom::Start(0))?;
     let Some(header) = Header::read(log)? else { return Ok(Fit::Unknown) };
     let mut page = vec![0; header.page];
@@ -87,8 +98,11 @@ fn compare(root: u32, file: &mut (impl Read + Seek), log: &mut (impl Read + Seek
     let names = names(root, &header, log, &mut page)?;
     let Some(first) = names.first() else { return Ok(Fit::Unknown) };
     let fits = |found: &Name| found.own == first.before || names.iter().any(|name| name.own == found.own);
-    file.seek(SeekFrom::Start(u64::from(root.saturating_sub(1)) * header.page as u64))?;
-    let of_file = if is_read(file, &mut page)? { name(&page) } else { None };
+    let mut of_file = None;
+    if let Some(root) = root {
+        file.seek(SeekFrom::Start(u64::from(root.saturating_sub(1)) * header.page as u64))?;
+        of_file = if is_read(file, &mut page)? { name(&page) } else { None };
+    }
     let found = match of_file {
         Some(of_file) => vec![of_file],
         // The log has made the table, or has moved it; or the file is a copy whose tables have other pages.
@@ -106,7 +120,12 @@ fn compare(root: u32, file: &mut (impl Read + Seek), log: &mut (impl Read + Seek
 }
 
 /// All names in a log, in their order. Most logs have one, in their first frames.
-fn names(root: u32, header: &Header, log: &mut (impl Read + Seek), page: &mut [u8]) -> io::Result<Vec<Name>> {
+fn names(
+    root: Option<u32>,
+    header: &Header,
+    log: &mut (impl Read + Seek),
+    page: &mut [u8],
+) -> io::Result<Vec<Name>> {
     let mut names = Vec::new();
     let mut at = HEADER as u64;
     loop {
@@ -115,7 +134,7 @@ fn names(root: u32, header: &Header, log: &mut (impl Read + Seek), page: &mut [u
         if !is_read(log, &mut frame)? || header.is_commit(&frame).is_none() {
             return Ok(names);
         }
-        if word(&frame, 0) == root && is_read(log, page)? {
+        if root.is_none_or(|root| word(&frame, 0) == root) && is_read(log, page)? {
             names.extend(name(page));
         }
         at += header.frame_bytes();

@@ -65,7 +65,7 @@ pub(super) fn wait_for_the_end() {}
 
 #[cfg(unix)]
 mod signals {
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
     use std::sync::{Arc, OnceLock};
 
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -94,13 +94,17 @@ mod signals {
         static CAUGHT: OnceLock<()> = OnceLock::new();
         CAUGHT.get_or_init(|| {
             let ending = ENDING.into_iter().filter(|signal| !is_ignored(*signal));
+            let early = Arc::new(AtomicUsize::new(0));
             for signal in ending.clone() {
+                // Until `Signals` is there, only this notes a signal.
+                let _noted = flag::register_usize(signal, Arc::clone(&early), signal.unsigned_abs() as usize);
                 // Before the others: the first signal finds the flag unset. Without them the first one alone counts.
                 let _at_once = flag::register_conditional_default(signal, Arc::clone(is_ending()));
             }
             let Ok(mut caught) = Signals::new(ending.chain([SIGUSR1, SIGUSR2])) else { return };
             let _not_caught = std::thread::Builder::new().name("annals-signals".into()).spawn(move || {
-                for signal in &mut caught {
+                let early = i32::try_from(early.load(Ordering::SeqCst)).ok().filter(|signal| *signal > 0);
+                for signal in early.into_iter().chain(&mut caught) {
                     let is_taken = TAKEN.load(Ordering::SeqCst) >> signal & 1 == 1;
                     if !is_taken && ENDING.contains(&signal) {
                         is_ending().store(true, Ordering::SeqCst);

@@ -6,7 +6,8 @@ CREATE TABLE write_log (
     generation BLOB    NOT NULL CHECK (length(generation) = 16)
 ) STRICT;
 
-INSERT INTO write_log (one, generation) VALUES (1, randomblob(16));
+-- Zeros: no log came before.
+INSERT INTO write_log (one, generation) VALUES (1, CAST(randomblob(8) || zeroblob(8) AS BLOB));
 
 CREATE TRIGGER write_log_insert_guard BEFORE INSERT ON write_log
 WHEN NOT only_annals_appends_to_the_log()

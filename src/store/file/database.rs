@@ -184,8 +184,8 @@ pub(in crate::store) fn open_as_it_is(place: &Place) -> Result<(Connection, u32)
         place::refuse_second_name(path)?;
     }
     let db = connect(place, &place.uri("?mode=ro"), READER_FLAGS)?;
-    let found = recognise(&db, place, Schema::IsRead)?;
     other_log::refuse(&db, place)?;
+    let found = recognise(&db, place, Schema::IsRead)?;
     Ok((db, found))
 }
 
@@ -244,9 +244,8 @@ pub(in crate::store) fn reader_uri(place: &Place) -> Result<String> {
     let look = |uri: &str| {
         let db = connect(place, uri, READER_FLAGS)?;
         begin_to_read(&db, uri).map_err(|error| refusal(error, place))?;
-        let found = recognise(&db, place, Schema::IsRead)?;
         other_log::refuse(&db, place)?;
-        Ok(found)
+        recognise(&db, place, Schema::IsRead)
     };
     let mut uri = place.uri("?mode=ro");
     let mut found = look(&uri);

@@ -36,7 +36,8 @@ struct Name {
 enum Fit {
     Fits,
     Differs,
-    /// One of them has no name.
+    /// The file has no name, and the log is not the one that has given it the first.
+    Nameless,
     Unknown,
 }
 
@@ -57,26 +58,27 @@ pub(in crate::store) fn refuse(db: &Connection, place: &Place) -> Result<()> {
     for _ in 0..LOOKS {
         let fit =
             compare(root, &mut file, &mut log).map_err(Error::io("reading the write-ahead log of", &path))?;
-        if fit != Fit::Differs {
+        if !matches!(fit, Fit::Differs | Fit::Nameless) {
             return Ok(());
         }
     }
     Err(AroundError::OtherLog { log: beside(&path, "-wal"), path }.into())
 }
 
-/// Returns whether a log goes on from a file, as far as that is known. `both` is the file with the log laid over it.
+/// Returns whether a log goes on from a file, as far as that is known: the page with the file's name may be damaged. `both` is the file with the log laid over it.
 ///
 /// # Errors
 /// Any error of reading.
 #[cfg(feature = "cli")]
 pub(crate) fn fits(both: &Path, file: &mut (impl Read + Seek), log: &mut (impl Read + Seek)) -> Result<bool> {
     let uri = Place::file(both).uri(database::UNCHANGING);
-    let root = Connection::open_with_flags(uri, database::READER_FLAGS).ok().and_then(|db| root(&db).ok()?);
-    // Without the schema nothing is known.
-    let Some(root) = root else { return Ok(true) };
-    compare(Some(root), file, log)
-        .map(|fit| fit != Fit::Differs)
-        .map_err(Error::io("reading the log beside", both))
+    let both_open = Connection::open_with_flags(uri, database::READER_FLAGS).doing("opening the database");
+    let root = match both_open.and_then(|db| root(&db)) {
+        Ok(None) => return Ok(true),
+        Ok(root) => root,
+        Err(_) => None,
+    };
+    compare(root, file, log).map(|fit| fit != Fit::Differs).map_err(Error::io("reading the log beside", both))
 }
 
 /// The page of the table. `None` in a file of an older schema.
@@ -109,7 +111,7 @@ fn compare(
         None => anywhere(file, &mut page)?,
     };
     if found.is_empty() {
-        return Ok(Fit::Unknown);
+        return Ok(if first.before == [0; 8] { Fit::Unknown } else { Fit::Nameless });
     }
     if found.iter().any(fits) {
         return Ok(Fit::Fits);

@@ -4,6 +4,7 @@
 //! page of that table, without the log, has one of them if log and file belong together. Nothing is said of a log without names:
 //! another program has begun it, or an older version.
 
+use std::collections::HashSet;
 use std::io::{self, Read, Seek, SeekFrom};
 #[cfg(feature = "cli")]
 use std::path::Path;
@@ -55,9 +56,17 @@ pub(in crate::store) fn refuse(db: &Connection, place: &Place) -> Result<()> {
         Err(_) => None,
     };
     let (Some(mut log), Some(mut file)) = (Part::log(db), Part::database(db)) else { return Ok(()) };
+    let reading = || Error::io("reading the write-ahead log of", &path);
+    if let Some((there, pages)) = cut(&mut file, &mut log).map_err(reading())? {
+        return Err(Error::Corrupt {
+            what: format!(
+                "{path:?} was cut: it has {there} of its {pages} pages, and its write-ahead log does not have the others; \
+                 nothing was changed"
+            ),
+        });
+    }
     for _ in 0..LOOKS {
-        let fit =
-            compare(root, &mut file, &mut log).map_err(Error::io("reading the write-ahead log of", &path))?;
+        let fit = compare(root, &mut file, &mut log).map_err(reading())?;
         if !matches!(fit, Fit::Differs | Fit::Nameless) {
             return Ok(());
         }
@@ -79,6 +88,43 @@ pub(crate) fn fits(both: &Path, file: &mut (impl Read + Seek), log: &mut (impl R
         Err(_) => None,
     };
     compare(root, file, log).map(|fit| fit != Fit::Differs).map_err(Error::io("reading the log beside", both))
+}
+
+/// Returns how many pages a file has, and how many it should have, if pages are missing that the log does not have. A checkpoint
+/// that was broken off leaves a file too short for its header, and has the rest in the log.
+///
+/// Source: <https://sqlite.org/fileformat2.html#in_header_database_size>.
+fn cut(file: &mut Part<'_>, log: &mut Part<'_>) -> io::Result<Option<(u64, u32)>> {
+    const SIZE_AT: usize = 28;
+    /// The engine locks bytes behind the first GiB, and never uses their page.
+    const LOCKED_AT: u64 = 1 << 30;
+    log.seek(SeekFrom::Start(0))?;
+    file.seek(SeekFrom::Start(0))?;
+    let mut beginning = [0; 100];
+    let Some(header) = Header::read(log)? else { return Ok(None) };
+    if !is_read(file, &mut beginning)? {
+        return Ok(None);
+    }
+    let (there, mut pages) = (file.size() / header.page as u64, word(&beginning, SIZE_AT));
+    if there >= u64::from(pages) {
+        return Ok(None);
+    }
+    let mut logged = HashSet::from([u32::try_from(LOCKED_AT / header.page as u64 + 1).unwrap_or(0)]);
+    let mut at = HEADER as u64;
+    let mut frame = [0; FRAME];
+    loop {
+        log.seek(SeekFrom::Start(at))?;
+        if !is_read(log, &mut frame)? || header.is_commit(&frame).is_none() {
+            break;
+        }
+        logged.insert(word(&frame, 0));
+        if header.is_commit(&frame) == Some(true) {
+            pages = word(&frame, 4);
+        }
+        at += header.frame_bytes();
+    }
+    let is_lost = |page: u32| u64::from(page) > there && !logged.contains(&page);
+    Ok((1..=pages).any(is_lost).then_some((there, pages)))
 }
 
 /// The page of the table. `None` in a file of an older schema.

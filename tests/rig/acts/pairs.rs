@@ -67,7 +67,9 @@ fn try_pair(acts: [&'static Act; 2], random: &mut Random) -> Result<bool, String
         let kept = keep(folder.path(), &format!("pair-{}-{}", acts[0].name, acts[1].name));
         format!("{name}, {started} started first: {what}; the files are in {kept:?}")
     })?;
-    let may_repeat = |said: &str| said.contains("may be repeated") || said.contains("is in use");
+    let may_repeat = |said: &str| {
+        ["may be repeated", "is in use", "the same command again"].iter().any(|words| said.contains(words))
+    };
     for (which, act) in acts.iter().enumerate() {
         let known = orders.iter().any(|order| order.codes[which] == found.codes[which]);
         if !known && !may_repeat(&found.said[which]) {

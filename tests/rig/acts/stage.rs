@@ -59,7 +59,7 @@ pub const ACTS: &[Act] = &[
     act("fork", &["fork", B], Repeats),
     // Nothing runs that it could pause.
     act("pause", &["pause", B], Reads),
-    act("secrets", &["secrets", B, "--set", "TOKEN=PATH"], Settles),
+    act("secrets", &["secrets", B, "--set", "TOKEN=PATH"], Repeats),
     act("split", &["split", "--ids", B, "--to", "out.db"], Settles),
     act("split-move", &["split", "--ids", B, "--to", "out.db", "--move"], Settles),
     act("copy", &["copy", B, "--to", "out.db"], Settles),

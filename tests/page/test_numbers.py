@@ -13,10 +13,12 @@ def test_the_totals_and_the_charts_match_the_reports(goldens, visit):
     totals = page.locator(".totals")
     expect(totals).to_contain_text(f"${sum(row[8] for row in models):.3f}")
     expect(totals.locator(".figure", has_text="Tool calls").locator("dd")).to_have_text(str(sum(row[1] for row in tools)))
+    commands = totals.locator(".figure", has_text="Commands that failed").locator("dd")
+    expect(commands).to_contain_text(str(sum(row[5] for row in tools)))
     table = page.get_by_role("region", name="Tool calls and how they ended")
-    for name, calls, _, ok, errors, rejected, pending in tools:
+    for name, calls, _, ok, errors, failed, rejected, pending in tools:
         row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name, exact=True))
-        assert row.get_by_role("cell").all_inner_texts()[-5:] == [str(one) for one in (calls, ok, errors, rejected, pending)]
+        assert row.get_by_role("cell").all_inner_texts()[-6:] == [str(one) for one in (calls, ok, errors, failed, rejected, pending)]
     widths = table.locator("svg").evaluate_all(
         "(all) => all.map((one) => [...one.querySelectorAll('rect')].reduce((sum, part) => sum + Number(part.getAttribute('width')), 0))")
     calls = [row[1] for row in tools]

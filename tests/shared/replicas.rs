@@ -16,7 +16,8 @@ use crate::support::events::{command, printed, user_message};
 use crate::support::{Scratch, all_events, assert_sound, conversation, folder, rows};
 
 /// Tables of one file alone: what it has read, and the words of its search index, which are stored in pieces.
-const OWN: &str = "'projection', 'maintenance', 'refinery_schema_history', 'usage_stale', 'fact_stale', 'host_stale', 'host_table'";
+const OWN: &str = "'projection', 'maintenance', 'refinery_schema_history', 'usage_stale', 'fact_stale', 'host_stale', 'host_table', \
+     'write_log'";
 
 /// Returns all other tables of a file: those of the truth, and those that every file derives for itself.
 fn tables(db: &Connection) -> Vec<String> {

@@ -83,6 +83,8 @@ impl Read for Part<'_> {
                 self.at += count as u64;
                 Ok(count)
             }
+            // Another process has made it shorter since.
+            Some(ffi::SQLITE_IOERR_SHORT_READ) => Err(io::ErrorKind::UnexpectedEof.into()),
             code => Err(io::Error::other(format!(
                 "the engine cannot read its file (code {})",
                 code.unwrap_or(-1)

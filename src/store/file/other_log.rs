@@ -17,8 +17,8 @@ use super::frames::{FRAME, HEADER, Header, is_read, word};
 use super::place::Place;
 use crate::error::{AroundError, Error, Result};
 use crate::partial::beside;
-use crate::store::engine::WhileDoing as _;
 use crate::store::engine::parts::Part;
+use crate::store::engine::{WhileDoing as _, generation};
 
 const ROOT: &str = "SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = 'write_log'";
 
@@ -37,7 +37,7 @@ struct Name {
 enum Fit {
     Fits,
     Differs,
-    /// The file has no name, and the log is not the one that has given it the first.
+    /// The file is too short to have a name, and the log is not the one that has given it the first.
     Nameless,
     Unknown,
 }
@@ -57,7 +57,9 @@ pub(in crate::store) fn refuse(db: &Connection, place: &Place) -> Result<()> {
     };
     let (Some(mut log), Some(mut file)) = (Part::log(db), Part::database(db)) else { return Ok(()) };
     let reading = || Error::io("reading the write-ahead log of", &path);
-    if let Some((there, pages)) = cut(&mut file, &mut log).map_err(reading())? {
+    // The frames that the engine reads: what a power cut has left behind them is not of the file.
+    let used = || generation::frames(db).map_or(0, |(all, _)| all);
+    if let Some((there, pages)) = cut(&mut file, &mut log, used()).map_err(reading())? {
         return Err(Error::Corrupt {
             what: format!(
                 "{path:?} was cut: it has {there} of its {pages} pages, and its write-ahead log does not have the others; \
@@ -66,7 +68,7 @@ pub(in crate::store) fn refuse(db: &Connection, place: &Place) -> Result<()> {
         });
     }
     for _ in 0..LOOKS {
-        let fit = compare(root, &mut file, &mut log).map_err(reading())?;
+        let fit = compare(root, &mut file, &mut log, used()).map_err(reading())?;
         if !matches!(fit, Fit::Differs | Fit::Nameless) {
             return Ok(());
         }
@@ -87,14 +89,16 @@ pub(crate) fn fits(both: &Path, file: &mut (impl Read + Seek), log: &mut (impl R
         Ok(root) => root,
         Err(_) => None,
     };
-    compare(root, file, log).map(|fit| fit != Fit::Differs).map_err(Error::io("reading the log beside", both))
+    compare(root, file, log, u64::MAX)
+        .map(|fit| fit != Fit::Differs)
+        .map_err(Error::io("reading the log beside", both))
 }
 
 /// Returns how many pages a file has, and how many it should have, if pages are missing that the log does not have. A checkpoint
 /// that was broken off leaves a file too short for its header, and has the rest in the log.
 ///
 /// Source: <https://sqlite.org/fileformat2.html#in_header_database_size>.
-fn cut(file: &mut Part<'_>, log: &mut Part<'_>) -> io::Result<Option<(u64, u32)>> {
+fn cut(file: &mut Part<'_>, log: &mut Part<'_>, used: u64) -> io::Result<Option<(u64, u32)>> {
     const SIZE_AT: usize = 28;
     /// The engine locks bytes behind the first GiB, and never uses their page.
     const LOCKED_AT: u64 = 1 << 30;
@@ -110,9 +114,9 @@ fn cut(file: &mut Part<'_>, log: &mut Part<'_>) -> io::Result<Option<(u64, u32)>
         return Ok(None);
     }
     let mut logged = HashSet::from([u32::try_from(LOCKED_AT / header.page as u64 + 1).unwrap_or(0)]);
-    let mut at = HEADER as u64;
     let mut frame = [0; FRAME];
-    loop {
+    for number in 0..used {
+        let at = HEADER as u64 + number * header.frame_bytes();
         log.seek(SeekFrom::Start(at))?;
         if !is_read(log, &mut frame)? || header.is_commit(&frame).is_none() {
             break;
@@ -121,7 +125,6 @@ fn cut(file: &mut Part<'_>, log: &mut Part<'_>) -> io::Result<Option<(u64, u32)>
         if header.is_commit(&frame) == Some(true) {
             pages = word(&frame, 4);
         }
-        at += header.frame_bytes();
     }
     let is_lost = |page: u32| u64::from(page) > there && !logged.contains(&page);
     Ok((1..=pages).any(is_lost).then_some((there, pages)))
@@ -132,32 +135,36 @@ fn root(db: &Connection) -> Result<Option<u32>> {
     db.query_row(ROOT, [], |row| row.get(0)).optional().doing("opening the database")
 }
 
-/// Compares a log with a file whose table has the page `root`. Without it, any page of a table with such a row counts.
+/// Compares the first `used` frames of a log with a file whose table has the page `root`. Without it, any page of a table with such a row counts.
 fn compare(
     root: Option<u32>,
     file: &mut (impl Read + Seek),
     log: &mut (impl Read + Seek),
+    used: u64,
 ) -> io::Result<Fit> {
     log.seek(SeekFrom::Start(0))?;
     let Some(header) = Header::read(log)? else { return Ok(Fit::Unknown) };
     let mut page = vec![0; header.page];
     // A name of the log is read before that of the file: as long as the log is the same one, the file has only its names and
     // the one before.
-    let names = names(root, &header, log, &mut page)?;
+    let names = names(root, &header, log, used, &mut page)?;
     let Some(first) = names.first() else { return Ok(Fit::Unknown) };
     let fits = |found: &Name| found.own == first.before || names.iter().any(|name| name.own == found.own);
-    let mut of_file = None;
+    let mut reaches = false;
     if let Some(root) = root {
         file.seek(SeekFrom::Start(u64::from(root.saturating_sub(1)) * header.page as u64))?;
-        of_file = if is_read(file, &mut page)? { name(&page) } else { None };
+        reaches = is_read(file, &mut page)?;
     }
-    let found = match of_file {
+    let found = match reaches.then(|| name(&page)).flatten() {
         Some(of_file) => vec![of_file],
+        // A power cut during a checkpoint may leave a page that is none. What it should have is in the log.
+        None if reaches && page.first() == Some(&0) => return Ok(Fit::Unknown),
         // The log has made the table, or has moved it; or the file is a copy whose tables have other pages.
         None => anywhere(file, &mut page)?,
     };
     if found.is_empty() {
-        return Ok(if first.before == [0; 8] { Fit::Unknown } else { Fit::Nameless });
+        let is_short = root.is_some() && !reaches && first.before != [0; 8];
+        return Ok(if is_short { Fit::Nameless } else { Fit::Unknown });
     }
     if found.iter().any(fits) {
         return Ok(Fit::Fits);
@@ -172,21 +179,21 @@ fn names(
     root: Option<u32>,
     header: &Header,
     log: &mut (impl Read + Seek),
+    used: u64,
     page: &mut [u8],
 ) -> io::Result<Vec<Name>> {
     let mut names = Vec::new();
-    let mut at = HEADER as u64;
-    loop {
-        log.seek(SeekFrom::Start(at))?;
-        let mut frame = [0; FRAME];
+    let mut frame = [0; FRAME];
+    for number in 0..used {
+        log.seek(SeekFrom::Start(HEADER as u64 + number * header.frame_bytes()))?;
         if !is_read(log, &mut frame)? || header.is_commit(&frame).is_none() {
-            return Ok(names);
+            break;
         }
         if root.is_none_or(|root| word(&frame, 0) == root) && is_read(log, page)? {
             names.extend(name(page));
         }
-        at += header.frame_bytes();
     }
+    Ok(names)
 }
 
 /// All names in a file, wherever they are. One of an unused page may be among them.

@@ -118,7 +118,10 @@ pub fn calls(events: &[Seen]) -> Vec<Call> {
                 continue;
             }
             "ObservationEvent" if event.body["observation"]["is_error"] == true => ("error", true),
-            "ObservationEvent" => ("ok", true),
+            "ObservationEvent" => match event.body["observation"]["metadata"]["exit_code"].as_i64() {
+                Some(code) if code != 0 => ("failed", true),
+                _ => ("ok", true),
+            },
             "UserRejectObservation" => ("rejected", true),
             "AgentErrorEvent" => ("error", false),
             _ => continue,

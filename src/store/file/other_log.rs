@@ -147,7 +147,8 @@ fn compare(
     let mut page = vec![0; header.page];
     // A name of the log is read before that of the file: as long as the log is the same one, the file has only its names and
     // the one before.
-    let names = names(root, &header, log, used, &mut page)?;
+    let is_readable = root.is_some();
+    let (names, root) = names(root, &header, log, used, &mut page)?;
     let Some(first) = names.first() else { return Ok(Fit::Unknown) };
     let fits = |found: &Name| found.own == first.before || names.iter().any(|name| name.own == found.own);
     let mut reaches = false;
@@ -158,7 +159,7 @@ fn compare(
     let found = match reaches.then(|| name(&page)).flatten() {
         Some(of_file) => vec![of_file],
         // A power cut during a checkpoint may leave a page that is none. What it should have is in the log.
-        None if reaches && page.first() == Some(&0) => return Ok(Fit::Unknown),
+        None if is_readable && reaches && page.first() == Some(&0) => return Ok(Fit::Unknown),
         // The log has made the table, or has moved it; or the file is a copy whose tables have other pages.
         None => anywhere(file, &mut page)?,
     };
@@ -174,15 +175,15 @@ fn compare(
     Ok(if is_same { Fit::Differs } else { Fit::Unknown })
 }
 
-/// All names in a log, in their order. Most logs have one, in their first frames.
+/// All names in a log, in their order, and the page that they stand in. Most logs have one, in their first frames.
 fn names(
     root: Option<u32>,
     header: &Header,
     log: &mut (impl Read + Seek),
     used: u64,
     page: &mut [u8],
-) -> io::Result<Vec<Name>> {
-    let mut names = Vec::new();
+) -> io::Result<(Vec<Name>, Option<u32>)> {
+    let (mut names, mut page_of) = (Vec::new(), root);
     let mut frame = [0; FRAME];
     for number in 0..used {
         log.seek(SeekFrom::Start(HEADER as u64 + number * header.frame_bytes()))?;
@@ -191,9 +192,10 @@ fn names(
         }
         if root.is_none_or(|root| word(&frame, 0) == root) && is_read(log, page)? {
             names.extend(name(page));
+            page_of = page_of.or_else(|| name(page).map(|_| word(&frame, 0)));
         }
     }
-    Ok(names)
+    Ok((names, page_of))
 }
 
 /// All names in a file, wherever they are. One of an unused page may be among them.

@@ -10,7 +10,6 @@ use rusqlite::{Connection, ffi};
 pub(in crate::store) struct Part<'a> {
     file: *mut ffi::sqlite3_file,
     at: u64,
-    bytes: u64,
     /// The engine closes its files with the connection.
     _of: &'a Connection,
 }
@@ -28,7 +27,6 @@ impl<'a> Part<'a> {
 
     fn of(db: &'a Connection, which: i32) -> Option<Self> {
         let mut file: *mut ffi::sqlite3_file = std::ptr::null_mut();
-        let mut bytes = 0;
         // SAFETY: the connection is open, and the engine writes one pointer, to its own file, which lives as long as the
         // connection. A file that is not open has no methods.
         unsafe {
@@ -39,17 +37,22 @@ impl<'a> Part<'a> {
             {
                 return None;
             }
-            let size = (*(*file).pMethods).xFileSize?;
-            if size(file, &raw mut bytes) != ffi::SQLITE_OK {
-                return None;
-            }
         }
-        Some(Self { file, at: 0, bytes: u64::try_from(bytes).ok()?, _of: db })
+        Some(Self { file, at: 0, _of: db })
     }
 
-    /// The size of the file when it was looked at, in bytes.
-    pub(in crate::store) fn size(&self) -> u64 {
-        self.bytes
+    /// Returns the size of the file now, in bytes: other processes make it longer and shorter.
+    ///
+    /// # Errors
+    /// The engine cannot say it.
+    pub(in crate::store) fn size(&self) -> io::Result<u64> {
+        let mut bytes = 0;
+        // SAFETY: the file is open, as in `of`, and the engine writes one number.
+        let done = unsafe { (*(*self.file).pMethods).xFileSize.map(|size| size(self.file, &raw mut bytes)) };
+        match done {
+            Some(ffi::SQLITE_OK) => Ok(bytes.cast_unsigned()),
+            code => Err(failed("say the size of", code)),
+        }
     }
 }
 
@@ -58,7 +61,7 @@ impl Seek for Part<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let (from, by) = match to {
             SeekFrom::Start(at) => (at, 0),
-            SeekFrom::End(by) => (self.bytes, by),
+            SeekFrom::End(by) => (self.size()?, by),
             SeekFrom::Current(by) => (self.at, by),
         };
         self.at = from.checked_add_signed(by).ok_or(io::ErrorKind::InvalidInput)?;
@@ -68,7 +71,7 @@ impl Seek for Part<'_> {
 
 impl Read for Part<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.bytes.saturating_sub(self.at);
+        let left = self.size()?.saturating_sub(self.at);
         let count = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX)).min(1 << 20);
         if count == 0 {
             return Ok(0);
@@ -85,10 +88,11 @@ impl Read for Part<'_> {
             }
             // Another process has made it shorter since.
             Some(ffi::SQLITE_IOERR_SHORT_READ) => Err(io::ErrorKind::UnexpectedEof.into()),
-            code => Err(io::Error::other(format!(
-                "the engine cannot read its file (code {})",
-                code.unwrap_or(-1)
-            ))),
+            code => Err(failed("read", code)),
         }
     }
+}
+
+fn failed(what: &str, code: Option<std::ffi::c_int>) -> io::Error {
+    io::Error::other(format!("the engine cannot {what} its file (code {})", code.unwrap_or(-1)))
 }

@@ -56,7 +56,8 @@ impl<'a> Write<'a> {
     pub(in crate::store) fn begin(db: &'a Connection, patience: Duration) -> Result<Self> {
         let began = Instant::now();
         be_patient(patience);
-        // Within a transaction the engine does not say it.
+        // Within a transaction the engine does not say it. If another process moves the log in between, this one gets no name,
+        // and nothing is said of it.
         let may_begin = generation::may_begin(db);
         let begun = db.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]));
         match begun {

@@ -6,13 +6,13 @@
 //! `annals recover` reads the copy.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::frames::{self, HEADER, Header};
+use super::frames::{self, HEADER, Header, is_read};
 use super::place::{Place, free_bytes};
 use crate::error::{Error, Result};
 use crate::store::engine::generation;
@@ -49,9 +49,10 @@ pub(in crate::store) fn keep(db: &Connection, place: &Place, patience: Duration)
     let mut copy = at.as_os_str().to_owned();
     copy.push(format!("{MARK}{salts}"));
     let (copy, copied_log) = (PathBuf::from(&copy), partial::beside(Path::new(&copy), "-wal"));
-    let is_kept = std::fs::metadata(&copied_log).is_ok_and(|kept| kept.len() == log.size());
+    let log_bytes = log.size().map_err(reading())?;
+    let is_kept = std::fs::metadata(&copied_log).is_ok_and(|kept| kept.len() == log_bytes);
     if !is_kept {
-        let needed = file.size().saturating_add(log.size());
+        let needed = file.size().map_err(reading())?.saturating_add(log_bytes);
         if let Some(free) = free_bytes(at).filter(|free| *free < needed) {
             return Err(Error::NoRoom { path: copy, needed, free });
         }
@@ -107,10 +108,12 @@ fn used_before_damage(db: &Connection) -> io::Result<Option<u64>> {
     let Some(header) = Header::read(&mut log)? else { return Ok(None) };
     let (mut commits, mut strange) = (0, 0);
     let mut at = HEADER as u64 + used * header.frame_bytes();
-    while at + header.frame_bytes() <= log.size() && strange < STRANGE_MAX && commits < 2 {
+    while at + header.frame_bytes() <= log.size()? && strange < STRANGE_MAX && commits < 2 {
         let mut begin = [0; 16];
         log.seek(SeekFrom::Start(at))?;
-        log.read_exact(&mut begin)?;
+        if !is_read(&mut log, &mut begin)? {
+            break;
+        }
         match header.is_commit(&begin) {
             Some(is_commit) => (commits, strange) = (commits + u64::from(is_commit), 0),
             None => strange += 1,

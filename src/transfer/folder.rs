@@ -59,7 +59,7 @@ pub(super) fn linked(path: String) -> Problem {
 
 const LINK: &str = "it is a link or a device, not a file";
 
-/// What is done about a file that should be an event and is none.
+/// What is done about a file whose name is that of an event and whose content is not.
 pub(super) const KEPT_ASIDE: &str = "kept as an attachment";
 
 /// Returns `None` if what was to be read is not there any more. A file may vanish after it was listed: its folder is then

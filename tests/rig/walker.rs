@@ -182,7 +182,7 @@ impl Walk {
         }
     }
 
-    /// Opens a file and compares its content. `None` if there is none, or it is refused as it may be.
+    /// Opens a file and compares its content. `None` without a file, and if it is refused as it may be.
     fn open(&mut self, name: &'static str) -> Checked<Option<Store>> {
         let content = self.files[name].clone();
         if content == Content::Nothing && !self.at(name, "-wal").exists() {

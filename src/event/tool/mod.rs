@@ -231,8 +231,8 @@ impl Observation {
     }
 }
 
-/// Returns the members of an observation that its class could render, as JSON text. `None` if there are none, and for an
-/// observation of another program (`codex:shell`), whose content is what the model read.
+/// Returns the members of an observation that its class could render, as JSON text. `None` if it has only what every observation
+/// has, and for an observation of another program (`codex:shell`), whose content is what the model read.
 pub(crate) fn beside_content(mut observation: Members<'_>) -> Option<String> {
     let has_class = observation.str("kind").is_some_and(|kind| !kind.contains(':'));
     observation.retain(|name| !matches!(name, "content" | "is_error" | "kind"));
@@ -255,5 +255,26 @@ fn at_least_one(raw: Raw<'_>, reading: Reading) -> Result<Option<u64>, DecodeErr
     match Option::<u64>::read(raw, reading)? {
         Some(0) => Err(DecodeError::new(Mismatch::Bounds { bounds: "1 or more" })),
         number => Ok(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_beside_the_content_are_text_unless_another_program_made_them() {
+        for (observation, text) in [
+            (r#"{"kind":"Weighed","content":[],"is_error":false,"ox":2.0}"#, Some(r#"{"ox":2.0}"#)),
+            (r#"{"kind":"Weighed","content":[],"is_error":false}"#, None),
+            (r#"{"kind":"codex:shell","content":[],"exit_code":1}"#, None),
+            (r#"{"content":[],"ox":2.0}"#, None),
+        ] {
+            assert_eq!(
+                beside_content(Members::of(Raw::parse(observation).unwrap())).as_deref(),
+                text,
+                "{observation}"
+            );
+        }
     }
 }

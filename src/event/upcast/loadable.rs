@@ -100,7 +100,7 @@ struct OwnValue {
     json: String,
 }
 
-/// Takes the values out that the agent's own tools made, and puts known ones in their places. `None` if there are none.
+/// Takes the values out that the agent's own tools made, and puts known ones in their places. `None` if they made nothing.
 fn set_aside(event: &str, own: &OwnTools) -> Option<(String, Vec<OwnValue>)> {
     let mut event = Draft::Raw(Raw::parse(event).ok()?);
     let members = event.object()?;

@@ -44,8 +44,8 @@ impl Store {
     }
 }
 
-/// Returns ids that begin with `prefix`, at most six. Five are shown; a sixth means that there are more. If there are none, `prefix`
-/// may be another spelling of a UUID.
+/// Returns ids that begin with `prefix`, at most six. Five are shown; a sixth means that there are more. If no id does, `prefix` may
+/// be another spelling of a UUID.
 pub(super) fn ids_with_prefix(
     db: &Connection,
     sql: &str,

@@ -118,6 +118,17 @@ pub(crate) fn clear(path: &Path) {
     }
 }
 
+/// Returns what dead processes had completed for a path when they were killed.
+#[cfg(feature = "cli")]
+pub(crate) fn left(path: &Path) -> Vec<PathBuf> {
+    let mut left = Vec::new();
+    if let Some(name) = path.file_name() {
+        let mut visit = |folder: &Path, _: bool| left.push(folder.join(CONTENT));
+        Leftovers::of(parent(path)).each_left(&name.to_string_lossy(), &mut visit);
+    }
+    left
+}
+
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -136,10 +147,17 @@ impl Leftovers {
 
     /// Removes what dead processes left of `name`. What cannot be removed stays, and stops nothing.
     pub(crate) fn clear(&self, name: &str) {
+        self.each_left(name, &mut |path, is_folder| {
+            let _removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        });
+    }
+
+    /// Calls `visit` with what dead processes left of `name`, while it is locked, and with whether it is a folder.
+    fn each_left(&self, name: &str, visit: &mut dyn FnMut(&Path, bool)) {
         for (_, path) in self.0.iter().filter(|(leftover, _)| is_of(leftover, name)) {
             let Some((opened, is_folder)) = open(path) else { continue };
             if opened.try_lock().is_ok() && is_at(&opened, path) {
-                let _removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+                visit(path, is_folder);
             }
         }
     }

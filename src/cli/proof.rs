@@ -12,7 +12,6 @@ use super::{DONE, Place, server_keys};
 use crate::audit::proof::{self, BundleOptions, Key, PublicKey, Scope, SignedHead, Withheld, write_bundle};
 use crate::error::{Error, Result, SetupError};
 use crate::ids::{ConversationId, Timestamp};
-use crate::partial;
 use crate::redact::Finder;
 use crate::store::Store;
 use crate::untrusted;
@@ -100,18 +99,12 @@ pub(super) fn keys(place: &Place<'_>, command: &Keys, output: &Output) -> Result
     let Some(file) = &command.file else { return Ok(DONE) };
     if command.new {
         let public_file = public_file(file);
-        [file, &public_file].into_iter().for_each(|made| partial::clear(made));
-        if public_file.exists() {
-            return Err(Error::WouldOverwrite { path: public_file });
-        }
-        let key = Key::make(file).map_err(|error| match error {
-            // Such as a process that was killed between the two files.
-            Error::WouldOverwrite { path } if Key::read(&path).is_ok() => {
+        Key::make_pair(file, &public_file).map_err(|error| match error {
+            Error::WouldOverwrite { path } if path != public_file && Key::read(&path).is_ok() => {
                 Error::Setup(SetupError::NoPublicHalf { file: path, public: public_file.clone() })
             }
             other => other,
         })?;
-        key.public().save(&public_file)?;
         output.remark(format!(
             "{} signs: keep it private; {} checks signatures: you may give it to anyone",
             file.display(),

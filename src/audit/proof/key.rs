@@ -28,6 +28,33 @@ impl Key {
     /// # Errors
     /// [`Error::WouldOverwrite`] if the path exists, [`Error::Io`] if the key cannot be made or written.
     pub fn make(path: &Path) -> Result<Self> {
+        Self::make_with(path, |_| Ok(()))
+    }
+
+    /// Makes a new key, and a new file with its public half, which gets its name first. If a process was killed between the two,
+    /// what it left is removed.
+    ///
+    /// # Errors
+    /// As [`Key::make`], for both files.
+    #[cfg(feature = "cli")]
+    pub(crate) fn make_pair(path: &Path, public: &Path) -> Result<Self> {
+        if path.symlink_metadata().is_err()
+            && PublicKey::read(&public.to_string_lossy()).is_ok_and(|half| {
+                let left = partial::left(path).into_iter().map(|left| Self::read(&left));
+                left.flatten().any(|key| key.public() == half)
+            })
+        {
+            std::fs::remove_file(public).map_err(Error::io("removing", public))?;
+        }
+        [path, public].into_iter().for_each(partial::clear);
+        if public.symlink_metadata().is_ok() {
+            return Err(Error::WouldOverwrite { path: public.to_owned() });
+        }
+        Self::make_with(path, |key| key.public().save(public))
+    }
+
+    /// Makes a key. `first` is done before its file has its name.
+    fn make_with(path: &Path, first: impl FnOnce(&Self) -> Result<()>) -> Result<Self> {
         if path.symlink_metadata().is_ok() {
             return Err(Error::WouldOverwrite { path: path.to_owned() });
         }
@@ -46,6 +73,7 @@ impl Key {
         let made = partial.content();
         let mut file = untrusted::create_private(&made).map_err(Error::io("creating", &made))?;
         file.write_all(pem.as_bytes()).and_then(|()| file.sync_all()).map_err(Error::io("writing", path))?;
+        first(&key)?;
         partial::give_name(&made, path, "naming")?;
         Ok(key)
     }

@@ -276,16 +276,81 @@ ORDER BY day;
 --   cost                 currency of the price table; as the log says; empty: it says none
 --   estimated_cost       currency of the price table; of calls without a cost, by the built-in price table; empty: none
 --   tokens_without_cost  tokens; sent and received, without a cost or an estimate
+--   cost_with_sub_agents currency of the price table; empty: it has no sub-agents, or no cost is known
+--   estimated_with_sub_agents currency of the price table; likewise, of what is estimated
 CREATE TEMP VIEW report_cost_by_conversation AS
-SELECT u.conversation_id, c.title, group_concat(DISTINCT u.model) AS models,
-       sum(u.prompt_tokens) AS prompt_tokens, sum(u.completion_tokens) AS completion_tokens,
-       sum(u.cache_read_tokens) AS cache_read_tokens, round(sum(u.cost), 6) AS cost,
-       round(sum(u.estimated_cost), 6) AS estimated_cost, sum(u.tokens_without_cost) AS tokens_without_cost
-FROM usage AS u
-JOIN conversations AS c ON c.conversation_id = u.conversation_id
+WITH RECURSIVE
+own AS MATERIALIZED (
+  SELECT u.conversation_id, group_concat(DISTINCT u.model) AS models,
+         sum(u.prompt_tokens) AS prompt_tokens, sum(u.completion_tokens) AS completion_tokens,
+         sum(u.cache_read_tokens) AS cache_read_tokens, sum(u.cost) AS cost,
+         sum(u.estimated_cost) AS estimated_cost, sum(u.tokens_without_cost) AS tokens_without_cost
+  FROM usage AS u
+  WHERE true
+  GROUP BY u.conversation_id
+),
+child AS MATERIALIZED (
+  SELECT conversation_id, parent_id FROM conversations WHERE parent_id IS NOT NULL
+),
+below (top, conversation_id) AS (
+  SELECT parent_id, conversation_id FROM child
+  UNION
+  SELECT b.top, c.conversation_id FROM below AS b JOIN child AS c ON c.parent_id = b.conversation_id
+),
+sub_agents AS MATERIALIZED (
+  SELECT b.top, sum(o.cost) AS cost, sum(o.estimated_cost) AS estimated_cost
+  FROM below AS b JOIN own AS o ON o.conversation_id = b.conversation_id
+  WHERE b.conversation_id <> b.top
+  GROUP BY b.top
+)
+SELECT o.conversation_id, c.title, o.models, o.prompt_tokens, o.completion_tokens, o.cache_read_tokens,
+       round(o.cost, 6) AS cost, round(o.estimated_cost, 6) AS estimated_cost, o.tokens_without_cost,
+       CASE WHEN s.top IS NOT NULL THEN round(coalesce(o.cost + s.cost, o.cost, s.cost), 6) END AS cost_with_sub_agents,
+       CASE WHEN s.top IS NOT NULL
+            THEN round(coalesce(o.estimated_cost + s.estimated_cost, o.estimated_cost, s.estimated_cost), 6)
+            END AS estimated_with_sub_agents
+FROM own AS o
+JOIN conversations AS c ON c.conversation_id = o.conversation_id
+LEFT JOIN sub_agents AS s ON s.top = o.conversation_id
 WHERE true
-GROUP BY u.conversation_id
-ORDER BY coalesce(sum(u.cost), 0) + coalesce(sum(u.estimated_cost), 0) DESC, u.conversation_id;
+ORDER BY coalesce(o.cost, 0) + coalesce(o.estimated_cost, 0) DESC, o.conversation_id;
+
+-- Which calls of a model were counted, at which price, and which are copies?
+--   conversation_id
+--   sequence             place; of the event that reports it; empty: the base state does
+--   at                   time, UTC
+--   usage_id             what the model was used for
+--   model
+--   response_id
+--   prompt_tokens        tokens; sent, those read from a cache included
+--   completion_tokens    tokens; received
+--   cache_read_tokens    tokens
+--   cache_write_tokens   tokens
+--   cost                 currency of the price table; as the log says; empty: it says none
+--   estimated_cost       currency of the price table; of calls without a cost, by the built-in price table; empty: none
+--   price                log: as the log says; table: by the built-in price table; unknown; sum: it is in another row; copy
+--   counted_in           the conversation in which a copy is counted
+CREATE TEMP VIEW report_cost_calls AS
+WITH call AS (
+  SELECT conversation_id, sequence, at, usage_id, model, response_id, prompt_tokens, completion_tokens, cache_read_tokens,
+         cache_write_tokens, cost, estimated_cost, tokens_without_cost, NULL AS counted_in
+  FROM usage
+  UNION ALL
+  SELECT conversation_id, sequence, at, usage_id, model, response_id, prompt_tokens, completion_tokens, NULL, NULL, 0.0, NULL, NULL,
+         owner_id
+  FROM usage_copies
+)
+SELECT conversation_id, sequence, at, usage_id, model, response_id, prompt_tokens, completion_tokens, cache_read_tokens,
+       cache_write_tokens, round(cost, 6) AS cost, round(estimated_cost, 6) AS estimated_cost,
+       CASE WHEN counted_in IS NOT NULL THEN 'copy'
+            WHEN cost IS NOT NULL THEN 'log'
+            WHEN estimated_cost IS NOT NULL THEN 'table'
+            WHEN tokens_without_cost > 0 THEN 'unknown'
+            ELSE 'sum' END AS price,
+       counted_in
+FROM call
+WHERE true
+ORDER BY conversation_id, sequence IS NULL, sequence, at, usage_id;
 
 -- What did the work on each folder or repository cost?
 --   workspace            path; empty: nothing says it

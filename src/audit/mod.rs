@@ -5,6 +5,7 @@
 //! that other SQL cannot read. The module `json` makes the JSON of the answers. This module uses no tables, only views.
 //! One question is asked of the log itself, because no table can answer it: who saw a content ([`seen`]).
 
+mod costs;
 mod document;
 #[cfg(any(feature = "cli", feature = "server"))]
 pub(crate) mod json;

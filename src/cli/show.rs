@@ -11,8 +11,8 @@ use crate::event::{Given, TaskStatus, upcast};
 use crate::ids::{ConversationId, Sequence};
 use crate::state::Spent;
 use crate::store::{
-    Archived, Attachment, BaseState, Conversation, ConversationFacts, EventQuery, Origin, Problem, Store,
-    Task, ToolCount, UsageTotal,
+    Archived, Attachment, BaseState, Conversation, ConversationFacts, EventQuery, FamilyUsage, Origin,
+    Problem, Store, Task, ToolCount, UsageTotal,
 };
 use crate::tree::{Branch, Tree};
 use crate::visualizer::{Form, Options, draw, task_line};
@@ -30,6 +30,7 @@ struct Page {
     kinds: Vec<(String, u64)>,
     tools: Vec<ToolCount>,
     usage: Vec<UsageTotal>,
+    with_sub_agents: Option<FamilyUsage>,
     tasks: Vec<Task>,
     tree: Tree,
     base_state: Option<BaseState>,
@@ -54,6 +55,7 @@ impl Page {
             kinds: store.count_kinds(id)?,
             tools: store.tool_counts(id)?,
             usage: store.usage(Some(id))?,
+            with_sub_agents: store.usage_with_sub_agents(id)?,
             tasks: store.tasks(id)?,
             tree: store.tree(id)?,
             base_state: store.base_state(id)?,
@@ -137,6 +139,7 @@ fn value(page: &Page) -> Result<Value> {
     value["kinds"] = page.kinds.iter().map(|(kind, count)| (kind.clone(), json!(count))).collect();
     value["tools"] = tools.collect();
     value["usage"] = usage.collect();
+    value["with_sub_agents"] = shape::family_usage(page.with_sub_agents.as_ref());
     value["tasks"] = tasks.collect();
     value["branches"] = tree.collect();
     value["archived"] = json!({
@@ -238,6 +241,11 @@ fn counts(page: &Page, output: &Output) -> Result<()> {
     if !page.usage.is_empty() {
         output.line("")?;
         output.table(super::stats::usage_table(&page.usage))?;
+    }
+    if let Some(family) = &page.with_sub_agents {
+        let title = format!("With {}", plural(family.sub_agents, "sub-agent"));
+        output.line(format!("\n{}", output.bold(&title)))?;
+        output.table(super::stats::usage_table(&family.usage))?;
     }
     Ok(())
 }

@@ -125,6 +125,11 @@ pub struct ForeignUsage {
     pub is_sum: bool,
     /// The cost in US dollars, if the record has it.
     pub cost: Option<f64>,
+    /// The call: the same in every copy of the record, in whatever log, and in no record of another call. `None` if that is not
+    /// known.
+    pub call: Option<String>,
+    /// Whether the log says that the call may be a copy: of a fork's original, or in a sub-agent's history.
+    pub is_copy: bool,
 }
 
 /// Where an event came from.
@@ -174,7 +179,7 @@ impl<'a> Provenance<'a> {
             before: text("before"),
             digest: Digest::from_hex(&text("sha256")?)?,
             record,
-            usage: members.get("usage").map(ForeignUsage::read),
+            usage: members.get("usage").map(|usage| ForeignUsage::read(usage, &members)),
         })
     }
 
@@ -255,11 +260,22 @@ impl ForeignUsage {
     /// Reads the format and the usage from a provenance.
     pub(crate) fn of(provenance: Raw<'_>) -> Option<(ForeignFormat, Self)> {
         let members = provenance.to_object();
-        Some((members.text("format")?.parse().ok()?, Self::read(members.get("usage")?)))
+        Some((members.text("format")?.parse().ok()?, Self::read(members.get("usage")?, &members)))
     }
 
-    fn read(raw: Raw<'_>) -> Self {
+    /// Reads the usage in a provenance. Claude Code's records say themselves whether they are copies. A call without an identity has that of its reply: its id, and that of the request, or
+    /// else the record's time, because some gateways give every reply the same id.
+    fn read(raw: Raw<'_>, provenance: &Object<'_>) -> Self {
         let members = raw.to_object();
+        let record = provenance.get("record").filter(|record| record.is_object()).map(Raw::to_object);
+        let is_true = |flag: Option<Raw<'_>>| flag.is_some_and(|flag| flag.text() == "true");
+        let of_record = |member: &str| record.as_ref().and_then(|record| record.get(member));
+        let of_reply = || {
+            let reply = members.text("response_id")?;
+            let of_record = |member: &str| of_record(member).and_then(Raw::as_text);
+            let request = of_record("requestId").or_else(|| of_record("timestamp")).unwrap_or_default();
+            Some(format!("{reply} {request}"))
+        };
         let count = |member: &str| members.get(member).and_then(Raw::as_i64).unwrap_or(0);
         Self {
             model: members.text("model").map(Cow::into_owned).unwrap_or_default(),
@@ -269,9 +285,13 @@ impl ForeignUsage {
             cache_read_tokens: count("cache_read_tokens"),
             cache_write_tokens: count("cache_write_tokens"),
             cache_write_1h_tokens: count("cache_write_1h_tokens"),
-            is_sum: members.get("is_sum").is_some_and(|flag| flag.text() == "true"),
+            is_sum: is_true(members.get("is_sum")),
             reasoning_tokens: count("reasoning_tokens"),
             cost: members.get("cost").and_then(Raw::as_f64),
+            call: members.text("call").map(Cow::into_owned).or_else(of_reply),
+            is_copy: is_true(members.get("is_copy"))
+                || is_true(of_record("isSidechain"))
+                || of_record("forkedFrom").is_some_and(Raw::is_object),
         }
     }
 
@@ -303,7 +323,42 @@ impl ForeignUsage {
             out.key("cost");
             out.float(cost);
         }
+        if let Some(call) = &self.call {
+            out.constant("call", call);
+        }
+        if self.is_copy {
+            out.key("is_copy");
+            out.raw("true");
+        }
         out.close("}");
+    }
+
+    /// Returns the figures that these have beyond `other`, none below 0. All else is as here.
+    pub(crate) fn less(&self, other: &Self) -> Self {
+        let less = |own: i64, other: i64| (own - other).max(0);
+        Self {
+            prompt_tokens: less(self.prompt_tokens, other.prompt_tokens),
+            completion_tokens: less(self.completion_tokens, other.completion_tokens),
+            cache_read_tokens: less(self.cache_read_tokens, other.cache_read_tokens),
+            cache_write_tokens: less(self.cache_write_tokens, other.cache_write_tokens),
+            cache_write_1h_tokens: less(self.cache_write_1h_tokens, other.cache_write_1h_tokens),
+            reasoning_tokens: less(self.reasoning_tokens, other.reasoning_tokens),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the sums of the figures of both. The cost is that of the first that has one; all else is as here.
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        Self {
+            prompt_tokens: self.prompt_tokens.saturating_add(other.prompt_tokens),
+            completion_tokens: self.completion_tokens.saturating_add(other.completion_tokens),
+            cache_read_tokens: self.cache_read_tokens.saturating_add(other.cache_read_tokens),
+            cache_write_tokens: self.cache_write_tokens.saturating_add(other.cache_write_tokens),
+            cache_write_1h_tokens: self.cache_write_1h_tokens.saturating_add(other.cache_write_1h_tokens),
+            reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
+            cost: self.cost.or(other.cost),
+            ..self.clone()
+        }
     }
 
     /// Whether all counts are zero and there is no cost.
@@ -357,6 +412,7 @@ mod tests {
                     cache_write_1h_tokens: 2,
                     is_sum: true,
                     cost: Some(0.5),
+                    call: Some("thread 3+0".into()),
                     ..Default::default()
                 }),
             };

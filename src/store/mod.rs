@@ -99,7 +99,7 @@ pub use read::history::{FieldAt, HeadMove};
 pub use read::list::{Conversation, ConversationFilter, ConversationPage, Conversations, Order};
 pub use read::mark::Mark;
 pub use read::projected::{
-    Statistics, Task, ToolCall, ToolCount, ToolOutcome, TranscriptLine, TranscriptRole, UsageTotal,
+    Statistics, Task, ToolCall, ToolCount, ToolOutcome, TranscriptLine, TranscriptRole,
 };
 pub(crate) use read::query::nearest;
 pub use read::query::{
@@ -109,7 +109,7 @@ pub use read::search::{Hit, SearchFilter};
 #[cfg(feature = "server")]
 pub(crate) use read::server_keys::ServerKeys;
 pub use read::subscription::{SUBSCRIPTION_NAME_BYTES_MAX, Subscription, SubscriptionStatus};
-pub use read::usage::ReplyUsage;
+pub use read::usage::{FamilyUsage, ReplyUsage, UsageTotal};
 #[cfg(feature = "postgres")]
 pub(crate) use replica::{Effects, Head, Row, Standing};
 #[cfg(feature = "postgres")]

@@ -95,6 +95,8 @@ mod tests {
         "(subquery",
         " VIRTUAL TABLE",
         "SCAN usage_stale",
+        // A conversation's sub-agents.
+        "SCAN below",
         "SCAN fact_stale",
         "SCAN log",
         // In `usage`: not executed for one conversation.
@@ -201,6 +203,9 @@ mod tests {
         });
         // A few rows are grouped and sorted.
         assert_found(&setup, "usage", |store, talk| drop(store.usage(Some(talk)).unwrap()));
+        assert_found(&setup, "usage of a family", |store, talk| {
+            assert_eq!(store.usage_with_sub_agents(talk).unwrap(), None);
+        });
         assert_indexed(&setup, "a reply's usage", |store, talk| {
             assert_eq!(store.usage_of_reply(talk, "none").unwrap(), None);
         });

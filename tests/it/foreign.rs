@@ -353,7 +353,8 @@ fn every_format_has_an_importer_golden_logs_and_rows_in_the_documentation() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let importers = fs::read_dir(root.join("src/transfer/foreign")).unwrap().filter_map(|entry| {
         let path = entry.unwrap().path();
-        let is_importer = fs::read_to_string(&path).unwrap().contains("\npub(super) static IMPORTER: ");
+        let is_importer =
+            path.is_file() && fs::read_to_string(&path).unwrap().contains("\npub(super) static IMPORTER: ");
         is_importer.then(|| path.file_stem().unwrap().to_str().unwrap().replace('_', "-"))
     });
     let names = ForeignFormat::ALL.map(|format| format.as_str().to_owned());
@@ -408,16 +409,10 @@ fn branches_are_those_of_the_log() {
     import(&store, &golden(""));
     assert_eq!(
         branch_ends(&store, SESSION),
-        [
-            "16 It raises SystemExit on purpose.",
-            "15 <system-reminder>Mind the budget.</system-reminder>",
-            "2 Two.",
-            "4 No, all is well.",
-            "2 Yes.",
-        ]
+        ["16 It raises SystemExit on purpose.", "2 Two.", "20 No, all is well.", "2 Yes.",]
     );
     // The results of parallel calls follow one another. A rollback and a compaction begin a new branch.
-    assert_eq!(branch_ends(&store, THREAD), ["16 IDENTIFICATION DIVISION.", "16 Documented.", "4 It is."]);
+    assert_eq!(branch_ends(&store, THREAD), ["16 IDENTIFICATION DIVISION.", "21 It is."]);
     assert_eq!(branch_ends(&store, "mill"), ["9 Fixed.", "9 As you like.", "7 As you like."]);
     assert_eq!(branch_ends(&store, "branched"), ["4 Two.", "4 Three."]);
 }
@@ -520,7 +515,6 @@ fn the_report_counts_records_without_counterpart_and_lists_problems() {
             ("progress", 2),
             ("queue-operation", 1),
             ("summary", 1),
-            ("system.compact_boundary", 1),
             ("system.turn_duration", 1),
             ("user", 1), // the result of a call that is not in the log
         ])

@@ -420,38 +420,42 @@ fn every_token_has_the_price_of_its_use_and_of_its_call() {
     assert!((bill.estimated_cost.unwrap() - 1.6571).abs() < 0.0001, "{bill:?}");
 }
 
-/// Writes the store that an older version made of the first parts of three logs.
-fn older_store(scratch: &Scratch) -> Store {
-    let packed = fs::read(golden("old-translation/before.db.zst")).unwrap();
+/// Writes the store that an older version made of the first parts of some logs.
+fn older_store(scratch: &Scratch, name: &str) -> Store {
+    let packed = fs::read(golden(&format!("old-translation/{name}.db.zst"))).unwrap();
     let bytes = zstd::stream::decode_all(&packed[..]).unwrap();
     fs::write(scratch.database(), bytes).unwrap();
     scratch.open_without_projector()
 }
 
+/// Imports a log that has grown since an older version imported it. `added` is the number of its new events, or 0.
+fn goes_on(scratch: &Scratch, store: &Store, id: &str, path: &Path, added: u64) {
+    let reports = import(store, path);
+    let report = reports.iter().find(|report| report.id == Some(conversation(id))).unwrap();
+    assert_eq!((report.status, report.problems.as_slice()), (ImportStatus::Updated, &[][..]), "{id}");
+    assert!(added == 0 || report.added == added, "{id}: {report:?}");
+    for again in import(store, path) {
+        assert_eq!((again.status, again.added), (ImportStatus::Unchanged, 0), "{again:?}");
+    }
+    let out = scratch.path(&format!("out-{id}"));
+    let exported =
+        Exporter::new(store, Format::OpenHands).export(&conversation(id), &out, &mut |_| ()).unwrap();
+    if added > 0 {
+        assert_eq!(fs::read(&exported.path).unwrap(), fs::read(path).unwrap(), "{id}");
+    }
+}
+
 #[test]
 fn a_log_that_an_older_version_translated_in_another_way_goes_on_without_a_gap_or_a_repeat() {
     let scratch = Scratch::new();
-    let store = older_store(&scratch);
+    let store = older_store(&scratch, "before");
     let stored: Vec<_> = [SESSION, THREAD, "steps"].map(|id| all_events(&store, &conversation(id))).into();
     for (id, name, added) in [
         (SESSION, format!("old-translation/{SESSION}.jsonl"), 2),
         (THREAD, format!("old-translation/rollout-2026-08-01T10-00-00-{THREAD}.jsonl"), 3),
         ("steps", "langgraph-delta/threads.sqlite".to_owned(), 0),
     ] {
-        let path = golden(&name);
-        let reports = import(&store, &path);
-        let report = reports.iter().find(|report| report.id == Some(conversation(id))).unwrap();
-        assert_eq!((report.status, report.problems.as_slice()), (ImportStatus::Updated, &[][..]), "{id}");
-        assert!(added == 0 || report.added == added, "{id}: {report:?}");
-        for again in import(&store, &path) {
-            assert_eq!((again.status, again.added), (ImportStatus::Unchanged, 0), "{again:?}");
-        }
-        let out = scratch.path(&format!("out-{id}"));
-        let exported =
-            Exporter::new(&store, Format::OpenHands).export(&conversation(id), &out, &mut |_| ()).unwrap();
-        if added > 0 {
-            assert_eq!(fs::read(&exported.path).unwrap(), fs::read(&path).unwrap(), "{id}");
-        }
+        goes_on(&scratch, &store, id, &golden(&name), added);
         // What is new stands behind what was there: one branch reaches the first message.
         let events = all_events(&store, &conversation(id));
         let tree = store.tree(&conversation(id)).unwrap();
@@ -471,6 +475,99 @@ fn a_log_that_an_older_version_translated_in_another_way_goes_on_without_a_gap_o
     let truth: Value =
         serde_json::from_slice(&fs::read(golden("langgraph-delta/truth.json")).unwrap()).unwrap();
     assert_eq!(told(&store, "steps"), told_by(&truth["steps"]));
+    assert_sound(&store);
+}
+
+/// The steps of a session with two compactions, of which an older version stored the first as the beginning of a new tree.
+#[test]
+fn a_compaction_that_an_older_version_stored_stays_as_it_is_and_the_next_one_forgets() {
+    const SESSION: &str = "00000000-0000-4000-8000-0000000000a2";
+    const THREAD: &str = "019b0000-0000-7000-8000-0000000000b2";
+    let scratch = Scratch::new();
+    let store = older_store(&scratch, "compacted");
+    let logs = [
+        (
+            SESSION,
+            format!("{SESSION}.jsonl"),
+            6,
+            3,
+            ["human What was said so far.four", "ai fourth"].as_slice(),
+        ),
+        (
+            THREAD,
+            format!("rollout-2026-08-01T10-00-00-{THREAD}.jsonl"),
+            6,
+            2,
+            &["human twoAll that was said so far.three", "ai third"],
+        ),
+    ];
+    for (id, name, added, branches, seen) in logs {
+        let before = all_events(&store, &conversation(id));
+        goes_on(&scratch, &store, id, &golden(&format!("old-translation/{name}")), added);
+        let after = all_events(&store, &conversation(id));
+        assert!(before.iter().zip(&after).all(|(old, new)| old.payload == new.payload), "{id}");
+        assert_eq!(shown(told(&store, id)), seen, "{id}");
+        // An older version stored the repeated line as a message beside the others.
+        let condensations = after.iter().filter(|event| event.kind == "Condensation").count();
+        assert_eq!(
+            (condensations, store.tree(&conversation(id)).unwrap().branches().len()),
+            (1, branches),
+            "{id}"
+        );
+        // Imported anew, all of it is one branch, and the model sees the same.
+        let anew = Store::in_memory(&crate::support::without_projector()).unwrap();
+        import(&anew, &golden(&format!("old-translation/{name}")));
+        assert_eq!(shown(told(&anew, id)), seen, "{id}");
+        assert_eq!(anew.tree(&conversation(id)).unwrap().branches().len(), 1, "{id}");
+    }
+    assert_sound(&store);
+}
+
+fn shown(told: Vec<[String; 2]>) -> Vec<String> {
+    told.into_iter().map(|[role, text]| format!("{role} {text}")).collect()
+}
+
+#[test]
+fn what_a_compaction_preserves_is_still_seen_until_the_next_one() {
+    let scratch = Scratch::new();
+    let store = scratch.open_without_projector();
+    let said = |number: u32, text: &str| {
+        claude(
+            number,
+            "assistant",
+            json!({"message": {"role": "assistant", "id": format!("m{number}"),
+            "model": "claude-haiku-4-5", "content": [{"type": "text", "text": text}]}}),
+        )
+    };
+    let asked = |number: u32, text: &str| {
+        claude(number, "user", json!({"message": {"role": "user", "content": text}}))
+    };
+    let boundary = |number: u32, about: Value| {
+        let mut line =
+            claude(number, "system", json!({"subtype": "compact_boundary", "compactMetadata": about}));
+        line["logicalParentUuid"] = line["parentUuid"].take();
+        line
+    };
+    let kept = json!({"preservedSegment": {"headUuid": "u3", "anchorUuid": "u6", "tailUuid": "u4"}});
+    let mut lines = vec![
+        asked(1, "one"),
+        said(2, "first"),
+        asked(3, "two"),
+        said(4, "second"),
+        boundary(5, kept),
+        asked(6, "so far"),
+        said(7, "third"),
+    ];
+    import_lines(&scratch, &store, "kept.jsonl", &lines);
+    assert_eq!(shown(told(&store, "kept")), ["human two", "ai second", "human so far", "ai third"]);
+    lines.extend([boundary(8, Value::Null), asked(9, "all so far")]);
+    import_lines(&scratch, &store, "kept.jsonl", &lines);
+    assert_eq!(shown(told(&store, "kept")), ["human all so far"]);
+    assert_eq!(number(&scratch.foreign(), "SELECT count(*) FROM active_branches"), 9);
+    // A boundary whose history is in another file begins a tree.
+    let other = [boundary(1, Value::Null), asked(2, "from before")];
+    import_lines(&scratch, &store, "other.jsonl", &other);
+    assert_eq!(shown(told(&store, "other")), ["human from before"]);
     assert_sound(&store);
 }
 

@@ -356,7 +356,7 @@ fn long_texts() -> Vec<LongText> {
             ),
         ),
         begun(
-            &["usage_entry.model", "usage_entry.response_id"],
+            &["usage_entry.model", "usage_entry.response_id", "usage_entry.call"],
             EVENT,
             event(
                 "MessageEvent",

@@ -45,6 +45,7 @@ mod conversation_scenarios;
 #[cfg(feature = "agent")]
 mod conversation_seeds;
 mod conversation_state;
+mod copied_calls;
 mod costs;
 mod crash;
 #[cfg(unix)]

@@ -126,14 +126,15 @@ fn any_sqlite_tool_gets_the_same_answers() {
 }
 
 /// A recursive walk from HEAD to the root is done for every conversation of the file, even if one conversation is asked
-/// for. So a report may only contain such a walk if it shows branches.
+/// for. So a report may only contain such a walk if it shows branches, or figures with all sub-agents.
 #[test]
 fn no_report_walks_branches_that_it_does_not_show() {
     let scratch = Scratch::new();
     let _store = goldens(&scratch);
     let db = scratch.foreign();
     for report in REPORTS {
-        let shows = ["is_live", "branches", "outcomes"].iter().any(|word| report.sql.contains(word));
+        let shows =
+            ["is_live", "branches", "outcomes", "sub_agents"].iter().any(|word| report.sql.contains(word));
         let plan = crate::support::rows(&db, &format!("EXPLAIN QUERY PLAN {}", plain_sql(report)));
         let walks = plan.iter().any(|step| step[3] == Value::Text("RECURSIVE STEP".to_owned()));
         assert!(shows || !walks, "{}: {plan:#?}", report.name);
@@ -444,7 +445,7 @@ fn a_wrong_name_or_value_is_rejected_with_a_hint() {
         (
             refused("cost", &[]),
             "there is no report \"cost\"",
-            "did you mean cost-by-model or cost-by-day or cost-by-conversation or cost-by-workspace or cost-by-tag?",
+            "did you mean cost-by-model or cost-by-day or cost-by-conversation or cost-calls or cost-by-workspace or cost-by-tag?",
         ),
         (refused("zzz", &[]), "there is no report \"zzz\"", "there are commands, files,"),
         (

@@ -106,7 +106,7 @@ fn an_imported_log_gives_the_messages_that_its_model_was_sent() {
     let store = store(&golden("foreign/codex"));
     let rows =
         rows(&store, &conversation("019c2000-0000-7000-8000-00000000c0de"), TrainingOptions::default());
-    assert_eq!(rows.len(), 3);
+    assert_eq!(rows.len(), 2);
     assert_eq!(
         summaries(&rows[0]),
         [
@@ -125,7 +125,7 @@ fn an_imported_log_gives_the_messages_that_its_model_was_sent() {
         ]
         .map(|line| line.chars().take(60).collect::<String>())
     );
-    assert_eq!((rows[0].is_live, rows[2].is_live), (false, true));
+    assert_eq!((rows[0].is_live, rows[1].is_live), (false, true));
     assert_eq!(rows[0].models, ["gpt-5.6-sol"]);
     assert_eq!(rows[0].format, "codex");
     assert_eq!(rows[0].title.as_deref(), Some("The mill"));

@@ -466,7 +466,7 @@ fn a_projection_that_differs_from_the_log_is_reported_with_its_place() {
             "projection tasks: a row that the log does not make",
         ),
         (
-            "INSERT INTO usage_entry VALUES (1, 'agent', 'forged', NULL, NULL, NULL, 1, 1, 0, 0, 0, 9.0, NULL, 0, NULL)",
+            "INSERT INTO usage_entry VALUES (1, 'agent', 'forged', NULL, NULL, 0, NULL, NULL, 1, 1, 0, 0, 0, 9.0, NULL, 0, NULL)",
             Some(("talk", None)),
             "projection usage: ",
         ),

@@ -9,4 +9,6 @@ pub(crate) use answer::cell;
 pub use answer::plain;
 pub use answer::{answer, csv, report, report_answer, views};
 pub(crate) use whole::add_facts;
+#[cfg(feature = "cli")]
+pub use whole::family_usage;
 pub use whole::{act, conversation, hits, receipt, shares, statistics, usage, verification};

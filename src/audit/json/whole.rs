@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
+#[cfg(feature = "cli")]
+use crate::store::FamilyUsage;
 use crate::store::{
     Act, Conversation, ConversationFacts, Finding, Hit, Receipt, Share, Statistics, UsageTotal, Verification,
 };
@@ -140,6 +142,16 @@ pub fn usage(usage: &UsageTotal) -> Value {
         "tokens_without_cost": usage.tokens_without_cost,
         "latency_seconds": usage.latency_seconds,
         "calls": usage.calls,
+    })
+}
+
+/// Returns the tokens and cost of a conversation together with its sub-agents: `{"sub_agents":3,"usage":[...]}`. `null` without
+/// sub-agents.
+#[cfg(feature = "cli")]
+#[must_use]
+pub fn family_usage(family: Option<&FamilyUsage>) -> Value {
+    family.map_or(Value::Null, |family| {
+        json!({"sub_agents": family.sub_agents, "usage": family.usage.iter().map(usage).collect::<Value>()})
     })
 }
 

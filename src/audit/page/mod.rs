@@ -44,6 +44,7 @@ const TABLES: &[&str] = &[
     "stuck",
     "slow-calls",
     "cost-by-conversation",
+    "cost-calls",
     "cost-by-workspace",
     "cost-by-tag",
     "longest",

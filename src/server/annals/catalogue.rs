@@ -141,8 +141,21 @@ fn value(store: &Store, row: &Conversation, host: &Host) -> Result<Value> {
     value["is_last_known"] = json!(row.was_imported_alive() && !host.is_run(&row.id));
     shape::add_facts(&mut value, &store.facts(&row.id)?);
     let usage = store.usage(Some(&row.id))?;
-    let sum = |figure: fn(&UsageTotal) -> i64| usage.iter().map(figure).sum::<i64>();
     value["models"] = json!(models(&usage));
+    add_sums(&mut value, &usage);
+    value["with_sub_agents"] = store.usage_with_sub_agents(&row.id)?.map_or(Value::Null, |family| {
+        let mut sums = json!({"sub_agents": family.sub_agents});
+        add_sums(&mut sums, &family.usage);
+        sums
+    });
+    value["is_titled"] = json!(row.is_titled);
+    value["copy_of"] = json!(row.foreign_format);
+    Ok(value)
+}
+
+/// Adds the sums over all models.
+fn add_sums(value: &mut Value, usage: &[UsageTotal]) {
+    let sum = |figure: fn(&UsageTotal) -> i64| usage.iter().map(figure).sum::<i64>();
     value["prompt_tokens"] = json!(sum(|total| total.prompt_tokens));
     value["completion_tokens"] = json!(sum(|total| total.completion_tokens));
     // An unknown cost is null, and a known one is not mixed with an estimate.
@@ -152,9 +165,6 @@ fn value(store: &Store, row: &Conversation, host: &Host) -> Result<Value> {
     value["cost"] = json!(money(|total| total.cost));
     value["estimated_cost"] = json!(money(|total| total.estimated_cost));
     value["tokens_without_cost"] = json!(sum(|total| total.tokens_without_cost));
-    value["is_titled"] = json!(row.is_titled);
-    value["copy_of"] = json!(row.foreign_format);
-    Ok(value)
 }
 
 /// Returns the names of the models, each once, in the order of their first occurrence. The totals are ordered by use,

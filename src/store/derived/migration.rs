@@ -21,7 +21,7 @@ mod migrations {
 }
 
 /// The number of the newest file in `migrations/`.
-const NEWEST_FILE: u32 = 25;
+const NEWEST_FILE: u32 = 26;
 
 /// The schema version that this program writes, in `PRAGMA user_version`. It grows by one with every migration, and
 /// with every projection that makes its tables itself.

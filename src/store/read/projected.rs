@@ -22,11 +22,6 @@ const TOOL_CALLS: &str = "SELECT sequence, action_id, tool, tool_call_id, comman
 const TOOL_COUNTS: &str = "SELECT t.tool, count(*), sum(t.outcome = 'error'), sum(t.outcome = 'failed'), \
      sum(t.outcome = 'rejected'), sum(t.outcome = 'pending') FROM event AS a CROSS JOIN tool_call AS t ON t.position = a.position \
      WHERE a.conversation = ?1 GROUP BY t.tool ORDER BY 2 DESC, 1";
-const USAGE: &str = "SELECT usage_id, model, sum(prompt_tokens), sum(completion_tokens), \
-     sum(cache_read_tokens), sum(cache_write_tokens), sum(reasoning_tokens), sum(cost), sum(estimated_cost), \
-     sum(tokens_without_cost), sum(latency_seconds), count(DISTINCT conversation_id || ' ' || response_id) \
-     FROM usage WHERE conversation_id IN \
-     (SELECT ?1 WHERE ?1 IS NOT NULL UNION ALL SELECT id FROM conversation WHERE ?1 IS NULL) GROUP BY usage_id, model ORDER BY 1, 2";
 const TASKS: &str = "SELECT title, notes, status FROM tasks WHERE conversation_id = ?1 ORDER BY place";
 const STATISTICS: &str = "SELECT count(*), coalesce(sum(event_count), 0), coalesce(sum(payload_bytes), 0), \
      min(created_at), max(updated_at) FROM conversation";
@@ -154,37 +149,6 @@ pub struct ToolCount {
     pub rejected: u64,
     /// The number of calls without a result yet.
     pub pending: u64,
-}
-
-/// The tokens and cost of one model for one use.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct UsageTotal {
-    /// What the model was used for (`agent`, `condenser`, …).
-    pub usage_id: String,
-    /// The model.
-    pub model: String,
-    /// Tokens sent, including those that were read from a cache.
-    pub prompt_tokens: i64,
-    /// Tokens received.
-    pub completion_tokens: i64,
-    /// Tokens that the provider read from its cache.
-    pub cache_read_tokens: i64,
-    /// Tokens that the provider wrote to its cache.
-    pub cache_write_tokens: i64,
-    /// Tokens spent on reasoning.
-    pub reasoning_tokens: i64,
-    /// Cost, in the price table's currency. `None` if the log does not say any.
-    pub cost: Option<f64>,
-    /// The estimated cost of the calls whose cost the log does not say. `None` if the log says every cost, or if the
-    /// built-in price table does not have the model.
-    pub estimated_cost: Option<f64>,
-    /// Tokens sent and received whose cost is unknown and not estimated.
-    pub tokens_without_cost: i64,
-    /// Seconds of waiting, if they are known.
-    pub latency_seconds: Option<f64>,
-    /// The number of calls that are recorded individually.
-    pub calls: u64,
 }
 
 /// One task of an agent's list.
@@ -362,40 +326,6 @@ impl Store {
                     rows.collect()
                 })
                 .doing("counting tools")
-        })
-    }
-
-    /// Returns tokens and cost by use and model, of one conversation or of all.
-    ///
-    /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation).
-    pub fn usage(&self, conversation: Option<&ConversationId>) -> Result<Vec<UsageTotal>> {
-        self.catch_up()?;
-        self.snapshot(|db| {
-            if let Some(conversation) = conversation {
-                catalogue::key(db, conversation)?;
-            }
-            db.prepare_cached(USAGE)
-                .and_then(|mut statement| {
-                    let rows = statement.query_map([conversation.map(ConversationId::as_str)], |row| {
-                        Ok(UsageTotal {
-                            usage_id: row.get(0)?,
-                            model: row.get(1)?,
-                            prompt_tokens: row.get(2)?,
-                            completion_tokens: row.get(3)?,
-                            cache_read_tokens: row.get(4)?,
-                            cache_write_tokens: row.get(5)?,
-                            reasoning_tokens: row.get(6)?,
-                            cost: row.get(7)?,
-                            estimated_cost: row.get(8)?,
-                            tokens_without_cost: row.get(9)?,
-                            latency_seconds: row.get(10)?,
-                            calls: count(row, 11)?,
-                        })
-                    })?;
-                    rows.collect()
-                })
-                .doing("summing usage")
         })
     }
 

@@ -5,7 +5,10 @@
 //! one block a line. Calls of one reply that ran in parallel are branches in the file; here they are put in a row, as
 //! the model saw them. Source: session files of versions 1.0 to 2.1, and public descriptions of them.
 
-use std::collections::HashMap;
+mod compaction;
+mod usage;
+
+use std::collections::{HashMap, HashSet};
 
 use super::blocks::Blocks;
 use super::failure::Failure;
@@ -88,6 +91,10 @@ struct ClaudeCode {
     memory: Memory,
     /// For each record with a uuid: its last event, or the event that it follows if it became none.
     nearest: HashMap<String, Option<EventId>>,
+    /// The events before the last compaction that the model still sees.
+    preserved: Vec<EventId>,
+    /// The uuids and contents of all lines so far: a compaction may write earlier ones again.
+    contents: HashSet<u64>,
     /// For each event that is a call or an answer: its reply, and whether it is a call.
     replies: HashMap<EventId, (Text, bool)>,
     /// The last call or answer of each reply.
@@ -108,13 +115,25 @@ impl Translator for ClaudeCode {
         if self.session.is_none() {
             self.session = members.text("sessionId").map(|id| id.into_owned());
         }
+        if self.about.forked_from.is_none() {
+            let original = members.get("forkedFrom").and_then(|fork| fork.get("sessionId")?.as_text());
+            self.about.forked_from = original.map(|id| id.into_owned());
+        }
         let timestamp = members.text("timestamp").map(|time| time.into_owned());
         let parent = self.parent(&members);
         let line =
             Line { arriving, members: &members, timestamp: timestamp.as_deref(), parent: parent.clone() };
         let message = members.get("message").filter(|message| message.is_object());
         let content = message.and_then(|message| message.get("content"));
+        let compaction = if kind == "system" { self.compaction(&line) } else { None };
         let mut translation = match (&*kind, message) {
+            _ if self.is_repeated(arriving, &kind, &members) => {
+                let mut repeated = Translation::unread(format!("repeated.{kind}"));
+                repeated.id = members.text("uuid").map(|uuid| self.memory.id(&uuid, arriving));
+                repeated.timestamp = timestamp;
+                return repeated;
+            }
+            ("system", _) if compaction.is_some() => compaction.unwrap_or_default(),
             ("system", _)
                 if arriving.is_apart() || members.text("subtype").as_deref() != Some("api_error") =>
             {
@@ -153,6 +172,7 @@ impl Translator for ClaudeCode {
                 format!("it follows {missing}, which is not in the file: a tree of its own begins here");
             translation.problem = Some(problem);
         }
+        self.memory.follow(&translation.events);
         let uuid = members.text("uuid");
         let last = translation.events.last().map(|event| event.id().clone());
         let is_failure = matches!(translation.events.last(), Some(Event::ConversationError(_)));
@@ -435,40 +455,6 @@ impl ClaudeCode {
             translation.usage.extend(self.usage(line.members, &message).map(|usage| (0, usage)));
         }
         translation
-    }
-
-    /// Returns the usage that a line reports in addition to the earlier lines of the same reply.
-    fn usage(&mut self, members: &Object<'_>, message: &Object<'_>) -> Option<ForeignUsage> {
-        let usage = message.get("usage")?.to_object();
-        let count = |member: &str| usage.get(member).and_then(Raw::as_i64).unwrap_or(0).max(0);
-        let (read, write) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
-        let lifetimes = usage.get("cache_creation");
-        let hour = lifetimes.and_then(|writes| writes.get("ephemeral_1h_input_tokens")).and_then(Raw::as_i64);
-        let hour = hour.unwrap_or(0).clamp(0, write);
-        let now = ForeignUsage {
-            model: message.text("model").map(|model| model.into_owned()).unwrap_or_default(),
-            response_id: message.text("id").map(|id| id.into_owned()),
-            prompt_tokens: count("input_tokens").saturating_add(read).saturating_add(write),
-            completion_tokens: count("output_tokens"),
-            cache_read_tokens: read,
-            cache_write_tokens: write,
-            cache_write_1h_tokens: hour,
-            reasoning_tokens: 0,
-            is_sum: false,
-            cost: members.get("costUSD").and_then(Raw::as_f64),
-        };
-        let Some(id) = now.response_id.clone() else { return Some(now).filter(|now| !now.is_nothing()) };
-        let before = self.reported.insert(id, now.clone()).unwrap_or_default();
-        let more = ForeignUsage {
-            prompt_tokens: (now.prompt_tokens - before.prompt_tokens).max(0),
-            completion_tokens: (now.completion_tokens - before.completion_tokens).max(0),
-            cache_read_tokens: (now.cache_read_tokens - before.cache_read_tokens).max(0),
-            cache_write_tokens: (now.cache_write_tokens - before.cache_write_tokens).max(0),
-            cache_write_1h_tokens: (now.cache_write_1h_tokens - before.cache_write_1h_tokens).max(0),
-            cost: now.cost.filter(|_| before.cost.is_none()),
-            ..now
-        };
-        Some(more).filter(|more| !more.is_nothing())
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Items of the model's history become events. `event_msg` lines repeat them for a screen and are kept as they are.
 //! Two other records change the history: the `event_msg` of type `thread_rolled_back` takes turns back, and `compacted`
-//! with a `replacement_history` begins a new tree. Source: the protocol's types in openai/codex
+//! forgets it, and has a `replacement_history`. Source: the protocol's types in openai/codex
 //! (`codex-rs/protocol/src`), session files of 2025 and 2026.
 
 use std::borrow::Cow;
@@ -13,8 +13,9 @@ use super::failure::Failure;
 use super::importer::{ForeignImporter, Lines, Records};
 use super::responses::{self, Item};
 use super::translation::{About, Arriving, Memory, Translation, Translator, common, place_id};
+use crate::chain::Digest;
 use crate::event::foreign::{ForeignFormat, ForeignUsage};
-use crate::event::{Event, InterruptEvent, Source};
+use crate::event::{Condensation, Content, Event, InterruptEvent, Source};
 use crate::ids::EventId;
 use crate::json::{Object, Raw};
 use crate::untrusted;
@@ -107,6 +108,10 @@ struct Codex {
     model: String,
     /// The session's usage so far.
     total: ForeignUsage,
+    /// The thread in which the records began that are being read: a fork's file repeats those of its original.
+    root: String,
+    /// The last call or text of the model.
+    said: String,
     /// The last failure that a record reports.
     failure: Option<Failure>,
     /// The event of the last failure, and where HEAD stays.
@@ -129,6 +134,7 @@ impl Translator for Codex {
                 let act = self.act(arriving, &event, timestamp.as_deref());
                 let mut translation = self.event(&event);
                 translation.events.extend(act);
+                self.memory.follow(&translation.events);
                 translation
             }
             (Some("session_meta"), Some(meta)) => {
@@ -179,6 +185,9 @@ impl Translator for Codex {
 impl Codex {
     fn meta(&mut self, meta: &Object<'_>) {
         let text = |member: &str| meta.text(member).map(|text| text.into_owned());
+        if let Some(root) = text("forked_from_id").or_else(|| text("id")).or_else(|| text("session_id")) {
+            self.root = root;
+        }
         // A fork has its own `session_meta` first. The lines of the original follow, including its `session_meta`.
         if self.about.id.is_none() {
             self.about.id = text("id").or_else(|| text("session_id"));
@@ -219,13 +228,20 @@ impl Codex {
         };
         let translation = responses::translate(&mut self.memory, &item);
         for event in &translation.events {
-            if let Event::Message(message) = event
-                && message.common.source == Source::User
-            {
-                self.turns.push(self.last.clone());
+            match event {
+                Event::Message(message) if message.common.source == Source::User => {
+                    self.turns.push(self.last.clone());
+                }
+                Event::Message(message) => {
+                    let texts = message.llm_message.content.iter().filter_map(Content::as_text);
+                    self.said = Digest::of(texts.collect::<String>().as_bytes()).to_hex();
+                }
+                Event::Action(action) => self.said = action.tool_call.id.to_string(),
+                _ => {}
             }
             self.last = Some(event.id().clone());
         }
+        self.memory.follow(&translation.events);
         translation
     }
 
@@ -286,40 +302,37 @@ impl Codex {
     /// call may be reported twice.
     fn usage(&mut self, event: &Object<'_>) -> Option<ForeignUsage> {
         let info = event.get("info")?;
-        let total = info.get("total_token_usage")?.to_object();
-        let count_of = |usage: Option<Raw<'_>>| usage.and_then(Raw::as_i64).unwrap_or(0).max(0);
-        let count = |member: &str| count_of(total.get(member));
-        let last_prompt = info.get("last_token_usage").map(|last| count_of(last.get("input_tokens")));
-        let now = ForeignUsage {
-            prompt_tokens: count("input_tokens"),
-            completion_tokens: count("output_tokens"),
-            cache_read_tokens: count("cached_input_tokens"),
-            cache_write_tokens: count("cache_write_input_tokens"),
-            reasoning_tokens: count("reasoning_output_tokens"),
-            ..ForeignUsage::default()
-        };
-        let before = std::mem::replace(&mut self.total, now.clone());
+        let last = info.get("last_token_usage").map(figures);
+        let now = figures(info.get("total_token_usage")?);
+        let mut before = std::mem::replace(&mut self.total, now.clone());
+        // A fork whose file does not repeat the reports of its original goes on from their sum.
+        if before.is_nothing()
+            && self.about.forked_from.is_some()
+            && let Some(last) = &last
+        {
+            before = now.less(last);
+        }
         // If the sums have decreased, they were reset.
         let was_reset =
             now.prompt_tokens < before.prompt_tokens || now.completion_tokens < before.completion_tokens;
         let before = if was_reset { ForeignUsage::default() } else { before };
-        let step = ForeignUsage {
+        let step = now.less(&before);
+        if step.is_nothing() {
+            return None;
+        }
+        // A copy has new times. It repeats the sums and what the model said.
+        let call = format!("{} {}+{} {}", self.root, now.prompt_tokens, now.completion_tokens, self.said);
+        Some(ForeignUsage {
             model: self.model.clone(),
-            response_id: None,
-            prompt_tokens: now.prompt_tokens - before.prompt_tokens,
-            completion_tokens: now.completion_tokens - before.completion_tokens,
-            cache_read_tokens: (now.cache_read_tokens - before.cache_read_tokens).max(0),
-            cache_write_tokens: (now.cache_write_tokens - before.cache_write_tokens).max(0),
-            cache_write_1h_tokens: 0,
             // The sum has grown by more than the last call.
-            is_sum: last_prompt.is_some_and(|last| last < now.prompt_tokens - before.prompt_tokens),
-            reasoning_tokens: (now.reasoning_tokens - before.reasoning_tokens).max(0),
-            cost: None,
-        };
-        Some(step).filter(|step| !step.is_nothing())
+            is_sum: last.is_some_and(|last| last.prompt_tokens < step.prompt_tokens),
+            call: Some(call),
+            is_copy: self.about.id.as_ref().is_some_and(|own| *own != self.root),
+            ..step
+        })
     }
 
-    /// Translates a history that replaces the previous one. Its items begin a new tree.
+    /// Translates a history that replaces the previous one, which the model no longer sees.
     fn compacted(
         &mut self,
         arriving: &Arriving<'_>,
@@ -337,9 +350,34 @@ impl Codex {
             whole.problem = whole.problem.or(translation.problem);
             whole.events.extend(translation.events);
         }
-        if whole.events.is_empty() {
+        let count = whole.events.len();
+        let Some(first) = whole.events.first_mut() else {
             (self.last, self.turns) = (last, turns);
+            return whole;
+        };
+        // An older version began a new tree with it.
+        if let Some(last) = last.filter(|_| arriving.may_become(count as u64 + 1)) {
+            let id = self.memory.part(first.id(), count + 1, arriving);
+            *first = first.clone().with_parent(id.as_str());
+            let forgotten = self.memory.seen_until(&last).iter().map(|id| id.as_str().into()).collect();
+            let reply = id.as_str().to_owned();
+            let common = common(id, timestamp, Source::Environment, Some(&last));
+            whole.events.insert(0, Condensation::new(common, forgotten, reply).into());
         }
+        self.memory.follow(&whole.events);
         whole
+    }
+}
+
+/// Reads the figures of a call or of a sum.
+fn figures(usage: Raw<'_>) -> ForeignUsage {
+    let count = |member: &str| usage.get(member).and_then(Raw::as_i64).unwrap_or(0).max(0);
+    ForeignUsage {
+        prompt_tokens: count("input_tokens"),
+        completion_tokens: count("output_tokens"),
+        cache_read_tokens: count("cached_input_tokens"),
+        cache_write_tokens: count("cache_write_input_tokens"),
+        reasoning_tokens: count("reasoning_output_tokens"),
+        ..ForeignUsage::default()
     }
 }

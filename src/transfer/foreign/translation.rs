@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use crate::chain::Digest;
 use crate::event::foreign::{ForeignFormat, ForeignUsage, Provenance, Record};
@@ -258,6 +258,8 @@ pub(super) fn is_member(text: &str) -> bool {
 pub(super) struct Memory {
     taken: HashSet<u64>,
     calls: HashMap<String, (EventId, Text)>,
+    /// For each event but condensations: the event that it follows.
+    before: HashMap<EventId, Option<EventId>>,
 }
 
 impl Memory {
@@ -277,6 +279,25 @@ impl Memory {
     /// Returns the id for a further event of the record whose first event is `first`.
     pub(super) fn part(&mut self, first: &EventId, part: usize, place: &Arriving<'_>) -> EventId {
         self.id(&format!("{first}#{part}"), place)
+    }
+
+    /// Remembers which events these follow.
+    pub(super) fn follow(&mut self, events: &[Event]) {
+        for event in events {
+            let Common { id, parent_id, .. } = event.common();
+            if !matches!(event, Event::Condensation(_)) {
+                let before = parent_id.as_deref().filter(|parent| *parent != ROOT);
+                self.before.insert(id.clone(), before.and_then(|parent| EventId::new(parent).ok()));
+            }
+        }
+    }
+
+    /// Returns the events that the model has seen up to this one, in their order: those since the last condensation.
+    pub(super) fn seen_until(&self, last: &EventId) -> Vec<EventId> {
+        let back = std::iter::successors(Some(last), |id| self.before.get(*id)?.as_ref());
+        let mut seen: Vec<_> = back.filter(|id| self.before.contains_key(*id)).cloned().collect();
+        seen.reverse();
+        seen
     }
 
     /// Remembers a call and returns its event.
@@ -405,8 +426,9 @@ pub(super) fn common(
     common
 }
 
-fn hash(id: &str) -> u64 {
+/// Returns a number that stands for a value in memory.
+pub(super) fn hash(value: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
-    id.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }

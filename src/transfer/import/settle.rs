@@ -53,6 +53,13 @@ impl Importer<'_> {
             changed = changes(store, id, incoming, &before, &around)?;
             let has_gone_on = intake.stored.peek()?.is_some();
             if changed.is_empty() || has_gone_on {
+                // The log of a sub-agent may have come first.
+                if let Some(parent) = around.parent.as_ref().filter(|_| !is_dry)
+                    && store.find(id)?.is_some_and(|row| row.parent.is_none())
+                    && store.contains(parent)?
+                {
+                    store.set_parent(id, parent)?;
+                }
                 report.status = ImportStatus::Unchanged;
                 return Ok(report);
             }

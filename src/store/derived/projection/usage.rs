@@ -36,31 +36,48 @@ use crate::store::table::{base_state, copied};
 pub(super) const DESCRIPTION: Description = Description {
     name: NAME,
     // Also raised with every new table of prices; `a_new_table_of_prices_needs_a_new_version` names its digest.
-    version: 7,
-    schema: 17,
+    version: 8,
+    schema: 26,
     statements: &[],
     tables: TABLES,
-    views: &[SqlView {
-        name: "usage",
-        row: "tokens and cost, to be summed",
-        columns: &[
-            "conversation_id",
-            "usage_id",
-            "model",
-            "response_id",
-            "sequence",
-            "at",
-            "prompt_tokens",
-            "completion_tokens",
-            "cache_read_tokens",
-            "cache_write_tokens",
-            "reasoning_tokens",
-            "cost",
-            "latency_seconds",
-            "estimated_cost",
-            "tokens_without_cost",
-        ],
-    }],
+    views: &[
+        SqlView {
+            name: "usage",
+            row: "tokens and cost, to be summed",
+            columns: &[
+                "conversation_id",
+                "usage_id",
+                "model",
+                "response_id",
+                "sequence",
+                "at",
+                "prompt_tokens",
+                "completion_tokens",
+                "cache_read_tokens",
+                "cache_write_tokens",
+                "reasoning_tokens",
+                "cost",
+                "latency_seconds",
+                "estimated_cost",
+                "tokens_without_cost",
+            ],
+        },
+        SqlView {
+            name: "usage_copies",
+            row: "tokens of a call that another conversation has, too, and that is counted there",
+            columns: &[
+                "conversation_id",
+                "sequence",
+                "usage_id",
+                "model",
+                "response_id",
+                "at",
+                "prompt_tokens",
+                "completion_tokens",
+                "owner_id",
+            ],
+        },
+    ],
     check: "SELECT 1 FROM usage_entry WHERE prompt_tokens < 0 OR completion_tokens < 0 \
          OR (cost IS NOT NULL AND (estimated_cost IS NOT NULL OR tokens_without_cost > 0)) LIMIT 1",
     begin: || Box::new(Usage::default()),
@@ -71,7 +88,7 @@ const TABLES: &[Table] = &[
         name: "usage_entry",
         key: Key::Conversation,
         order: Some(
-            "conversation, usage_id, model, position, response_id, at, prompt_tokens, completion_tokens, \
+            "conversation, usage_id, model, position, response_id, call, is_copy, at, prompt_tokens, completion_tokens, \
              cache_read_tokens, cache_write_tokens, reasoning_tokens, cost, estimated_cost, tokens_without_cost, latency",
         ),
         places: &["position"],
@@ -91,8 +108,8 @@ const TABLES: &[Table] = &[
 
 const INSERT: &str = "INSERT INTO usage_entry (conversation, usage_id, model, response_id, position, at, \
      prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost, \
-     estimated_cost, tokens_without_cost, latency) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+     estimated_cost, tokens_without_cost, latency, call, is_copy) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 const FROM_BASE_STATE: &str =
     "SELECT 1 FROM usage_entry WHERE conversation = ?1 AND position IS NULL LIMIT 1";
 const TOTAL: &str = "SELECT figures FROM usage_total WHERE conversation = ?1 AND usage_id = ?2";
@@ -132,6 +149,10 @@ struct Entry<'a> {
     usage_id: &'a str,
     model: &'a str,
     response_id: Option<&'a str>,
+    /// The call, the same in every copy.
+    call: Option<&'a str>,
+    /// Whether the log says that it may be a copy.
+    is_copy: bool,
     position: Option<i64>,
     at: Option<Timestamp>,
     figures: Figures,
@@ -240,6 +261,8 @@ fn insert_foreign(db: &Connection, event: &LogEvent<'_>) -> Result<()> {
         usage_id: format.as_str(),
         model: &usage.model,
         response_id: usage.response_id.as_deref(),
+        call: usage.call.as_deref(),
+        is_copy: usage.is_copy,
         position: Some(event.position),
         at: event.timestamp.and_then(Timestamp::parse),
         figures: Figures {
@@ -300,6 +323,8 @@ impl Usage {
                 usage_id,
                 model,
                 response_id: None,
+                call: None,
+                is_copy: false,
                 position: Some(update.position),
                 at: update.timestamp.and_then(Timestamp::parse),
                 figures: step,
@@ -431,6 +456,8 @@ fn insert(db: &Connection, conversation: i64, entry: &Entry<'_>) -> Result<()> {
                 bill.estimated_cost,
                 bill.tokens_without_cost.cast_signed(),
                 entry.latency,
+                entry.call.map(copied::text),
+                entry.is_copy,
             ])
         })
         .doing(DOING)?;
@@ -446,7 +473,7 @@ mod tests {
     /// The projection stores estimates. With another table, the same log gives other rows.
     #[test]
     fn a_new_table_of_prices_needs_a_new_version() {
-        let pinned = (7, "2159331e29a2c11a813b0854f31b5acd00248eb4e728bc8b724a6608580919ac");
+        let pinned = (8, "2159331e29a2c11a813b0854f31b5acd00248eb4e728bc8b724a6608580919ac");
         let found = Digest::of(price::BUILT_IN.as_bytes()).to_hex();
         let what = "raise DESCRIPTION.version for the new table, then pin its digest here with that version";
         assert_eq!((DESCRIPTION.version, found.as_str()), pinned, "{what}");

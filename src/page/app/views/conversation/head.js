@@ -37,6 +37,7 @@ export function Head({ context, remove, link, tab, isSideOpen, toggleSide }) {
         <span class="nowrap" title=${bytes(head.payload_bytes)}>${count(head.event_count)} events</span>
         <span class="nowrap" title=${`${count(head.prompt_tokens)} in, ${count(head.completion_tokens)} out`}>${tokens(head)} tokens</span>
         <span class="nowrap" title=${billTitle(head)}>${head.cost == null && head.estimated_cost == null ? 'cost unknown' : bill(head)}</span>
+        ${head.with_sub_agents && html`<span class="nowrap" title=${billTitle(head.with_sub_agents)}>${bill(head.with_sub_agents)} with sub-agents</span>`}
         <span class="nowrap">last active <${Ago} time=${head.updated_at} /></span>
         ${head.copy_of && html`<span class="tag" title="It cannot be continued here">read-only copy of ${head.copy_of}</span>`}
         ${head.parent && html`<a class="tag" href=${href(['c', head.parent])}>sub-agent of ${brief(head.parent)}</a>`}

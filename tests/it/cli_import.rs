@@ -332,3 +332,38 @@ fn an_import_that_is_stopped_says_so_and_the_same_command_ends_it() {
     let done = program.json(&["import", "in"]);
     assert_eq!(counts(&done).iter().map(|one| one.3).sum::<u64>(), 1, "{done}");
 }
+
+#[test]
+fn a_folder_that_a_program_has_emptied_is_no_error_and_one_that_was_never_imported_is() {
+    let program = Program::new();
+    let folder = program.folder.path();
+    for name in ["in", "other", "in-beside"] {
+        fs::create_dir(folder.join(name)).unwrap();
+    }
+    fs::write(folder.join("in/talk.jsonl"), event("a")).unwrap();
+    fs::write(folder.join("in-beside/more.jsonl"), event("b")).unwrap();
+    program.succeed(&["import", "in", "in-beside"]);
+    let (wanted, other) = (["import", "in"].as_slice(), ["import", "in", "in-beside"].as_slice());
+    let is_kept = |arguments: &[&str]| {
+        let output = program.run(arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(
+            said.contains("in has no conversations any more") && said.contains("1 conversation)"),
+            "{said}"
+        );
+    };
+    fs::remove_file(folder.join("in/talk.jsonl")).unwrap();
+    is_kept(wanted);
+    is_kept(&["import", "in", "--dry-run"]);
+    fs::remove_dir(folder.join("in")).unwrap();
+    is_kept(wanted);
+    // What is there is imported all the same.
+    fs::write(folder.join("in-beside/more.jsonl"), event("b") + &event("c")).unwrap();
+    is_kept(other);
+    assert_eq!(program.json(&["show", "more"])["event_count"], 2);
+    assert_eq!(program.json(&["show", "talk"])["event_count"], 1);
+    for never in ["other", "nowhere"] {
+        assert_eq!(program.run(&["import", never]).status.code(), Some(1), "{never}");
+    }
+}

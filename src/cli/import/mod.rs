@@ -15,7 +15,7 @@ use super::{DONE, Place, REFUSED};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{Options, Store};
-use crate::transfer::{Discovery, ImportOptions, Importer, SourceFormat, discover, seen};
+use crate::transfer::{Discovery, ImportOptions, ImportReport, Importer, SourceFormat, discover, seen};
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use report::Skipped;
@@ -109,7 +109,15 @@ fn import(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Ou
     let id = command.id.as_deref().map(ConversationId::new).transpose()?;
     let mut skipped = Skipped::default();
     // Searched before the database is created, so that a mistyped path leaves no empty file behind.
-    let found = search(paths, command.format, &mut skipped)?;
+    let kept = |path: &Path| kept_from(place, path);
+    let Search { found, gone } = search(paths, command.format, &mut skipped, &kept)?;
+    for Gone { path, kept } in &gone {
+        output.remark(format!(
+            "{} has no conversations any more; what was imported from it is kept ({})",
+            path.display(),
+            plural(*kept, "conversation")
+        ));
+    }
     // Before the database is opened, which waits for other programs: a signal is caught from then on.
     let bar = output.progress("conversations");
     let words = Stopped::says(
@@ -128,6 +136,10 @@ fn import(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Ou
         format: command.format,
         dry_run: command.dry_run,
     };
+    let code = |reports: &[ImportReport], skipped: &Skipped| match reports {
+        [] if !gone.is_empty() && !skipped.is_any() => DONE,
+        _ => report::code(reports, skipped),
+    };
     let mut importer = Importer::new(&store, options);
     let started = Instant::now();
     let mut reports = Vec::new();
@@ -142,16 +154,18 @@ fn import(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Ou
     bar.finish_and_clear();
     drop(words);
     if command.dry_run {
-        report::show_plan(place, &reports, &skipped, output)?;
-        return Ok(report::code(&reports, &skipped));
+        if !reports.is_empty() || gone.is_empty() {
+            report::show_plan(place, &reports, &skipped, output)?;
+        }
+        return Ok(code(&reports, &skipped));
     }
     store.catch_up()?;
     if output.json {
         output.value(&report::result(&reports, &skipped, false))?;
-    } else {
+    } else if !reports.is_empty() || gone.is_empty() {
         report::print(place, &reports, &skipped, started.elapsed().as_secs_f64(), output)?;
     }
-    Ok(report::code(&reports, &skipped))
+    Ok(code(&reports, &skipped))
 }
 
 /// Opens the store for an import that writes nothing. If there is no file, the store is an empty one in memory.
@@ -162,16 +176,54 @@ fn without_writing(place: &Place<'_>) -> Result<Store> {
     }
 }
 
-/// Searches the paths for conversations. Adds what is skipped to `skipped`.
+/// What was found at the paths.
+struct Search {
+    found: Vec<Discovery>,
+    gone: Vec<Gone>,
+}
+
+/// A path that has no conversations any more: programs clear up after some weeks.
+struct Gone {
+    path: PathBuf,
+    /// The number of conversations that were imported from it.
+    kept: u64,
+}
+
+/// Returns how many conversations in the file were imported from a path.
+fn kept_from(place: &Place<'_>, path: &Path) -> Result<u64> {
+    let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if place.path.exists() { place.read_only()?.imported_below(&full.to_string_lossy()) } else { Ok(0) }
+}
+
+/// Searches the paths for conversations. Adds what is skipped to `skipped`. `kept` returns how many conversations were
+/// imported from a path.
 ///
 /// A file that the caller names and that is in no known format does not stop the others.
 ///
 /// # Errors
-/// [`Error::Io`] if a path does not exist, and [`Error::Input`] if there is no conversation at any path.
-fn search(paths: &[PathBuf], format: Option<SourceFormat>, skipped: &mut Skipped) -> Result<Vec<Discovery>> {
-    let (mut found, mut refused) = (Vec::new(), Vec::new());
+/// [`Error::Io`] if a path does not exist, and [`Error::Input`] if there is no conversation at any path, and never was.
+fn search(
+    paths: &[PathBuf],
+    format: Option<SourceFormat>,
+    skipped: &mut Skipped,
+    kept: &dyn Fn(&Path) -> Result<u64>,
+) -> Result<Search> {
+    let (mut found, mut gone, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for path in paths {
-        match discover(path, format) {
+        let searched = discover(path, format);
+        let is_empty = match &searched {
+            Ok(discovery) => discovery.found.is_empty() && path.is_dir(),
+            Err(Error::Io { source, .. }) => source.kind() == std::io::ErrorKind::NotFound,
+            Err(_) => false,
+        };
+        if is_empty {
+            let kept = kept(path)?;
+            if kept > 0 {
+                gone.push(Gone { path: path.clone(), kept });
+                continue;
+            }
+        }
+        match searched {
             Ok(discovery) => {
                 skipped.add(&discovery);
                 if discovery.found.is_empty() {
@@ -189,7 +241,7 @@ fn search(paths: &[PathBuf], format: Option<SourceFormat>, skipped: &mut Skipped
     }
     match refused.into_iter().next() {
         Some(first) if found.is_empty() => Err(first),
-        _ => Ok(found),
+        _ => Ok(Search { found, gone }),
     }
 }
 

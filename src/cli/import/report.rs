@@ -47,6 +47,10 @@ impl Skipped {
         }
     }
 
+    pub(super) fn is_any(&self) -> bool {
+        self.count > 0
+    }
+
     fn value(&self) -> Value {
         let value =
             |(path, reason): &(PathBuf, String)| json!({"path": path.to_string_lossy(), "reason": reason});

@@ -30,6 +30,9 @@ const ADD_PROBLEM: &str =
 const CLEAR_PROBLEMS: &str = "DELETE FROM problem WHERE conversation = ?1";
 const PROBLEMS: &str = "SELECT path, problem, action FROM problem WHERE conversation = ?1 ORDER BY rowid";
 const PROBLEM_TEXTS: &str = "SELECT rowid, path, problem FROM problem WHERE conversation = ?1 ORDER BY rowid";
+#[cfg(feature = "cli")]
+const BELOW: &str =
+    "SELECT count(*) FROM origin WHERE source = ?1 OR substr(source, 1, length(?1) + 1) = ?1 || '/'";
 const BY_FOLDER: &str = "SELECT c.id FROM origin AS o JOIN conversation AS c ON c.key = o.conversation \
      WHERE o.folder = ?1 ORDER BY c.key";
 
@@ -262,6 +265,15 @@ impl Store {
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
     pub fn problems(&self, conversation: &ConversationId) -> Result<Vec<Problem>> {
         self.snapshot(|db| problems(db, catalogue::key(db, conversation)?))
+    }
+
+    /// Returns how many conversations were imported from a path, or from below it. Reads the origins of all.
+    #[cfg(feature = "cli")]
+    pub(crate) fn imported_below(&self, path: &str) -> Result<u64> {
+        let count: i64 = self.read(|db| {
+            db.query_row(BELOW, [path.trim_end_matches('/')], |row| row.get(0)).doing("looking for a folder")
+        })?;
+        Ok(count.unsigned_abs())
     }
 
     /// Returns the conversations whose folder or file had this name, the oldest first.

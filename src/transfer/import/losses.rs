@@ -63,6 +63,11 @@ impl Losses {
         paths
     }
 
+    /// Returns the paths of those that have other content.
+    pub(super) fn replaced(&self) -> Vec<String> {
+        self.replaced.clone()
+    }
+
     /// Lets an import keep what it would lose, and adds a problem for each such file.
     pub(super) fn keep(self, around: &mut Surroundings) {
         let problem = |path: &String, problem: &str, action: &str| Problem {

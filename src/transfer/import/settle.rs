@@ -1,6 +1,6 @@
 //! Ends an import: compares the data beside the events with the stored data, and stores it if necessary.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::incoming::{Changes, Incoming};
 use super::losses::{Losses, changed_file};
@@ -51,6 +51,14 @@ impl Importer<'_> {
                 return Ok(report);
             }
             changed = changes(store, id, incoming, &before, &around)?;
+            if incoming.changes() == Changes::Added && !self.options.accept_changed_files {
+                // Programs clear up beside their logs. What is gone there is kept here.
+                let there: HashSet<&str> = around.files.iter().map(|file| file.path.as_str()).collect();
+                let mut gone = store.attachments(id)?;
+                gone.retain(|kept| !there.contains(kept.path.as_str()) && !incoming.follows(kept, None));
+                let gone: HashSet<String> = gone.into_iter().map(|kept| kept.path).collect();
+                changed.retain(|path| !gone.contains(path));
+            }
             let has_gone_on = intake.stored.peek()?.is_some();
             if changed.is_empty() || has_gone_on {
                 // The log of a sub-agent may have come first.
@@ -69,7 +77,8 @@ impl Importer<'_> {
         changed.retain(|path| !incoming.is_passing(path));
         let to_accept = match incoming.changes() {
             Changes::Refused if brings_nothing && !is_following => changed,
-            Changes::Refused | Changes::Added => losses.paths(),
+            Changes::Refused => losses.paths(),
+            Changes::Added => losses.replaced(),
         };
         let accepts = self.options.accept_changed_files;
         if brings_nothing && !accepts && !to_accept.is_empty() {

@@ -295,11 +295,7 @@ fn a_line_that_is_written_again_is_kept_and_is_no_second_message() {
     let scratch = Scratch::new();
     let store = scratch.open_without_projector();
     let mut log = claude(0, None, false, &mut Random::new(3));
-    let again = log.lines.clone();
-    log.lines.extend(again.into_iter().map(|mut line| {
-        line["parentUuid"] = Value::Null;
-        line
-    }));
+    log.lines.extend(log.lines.clone());
     import(&scratch, &store, &[&log]);
     assert_eq!(counted(&scratch), BTreeMap::from([(log.id.clone(), log.own())]));
     let events = all_events(&store, &conversation(&log.id));
@@ -311,6 +307,14 @@ fn a_line_that_is_written_again_is_kept_and_is_no_second_message() {
         messages >= different && messages + repeated == events.len() && repeated >= messages,
         "{messages} {repeated}"
     );
+    // With another parent, the model sees the message once more. Its tokens do not count again.
+    let mut moved = log.lines[0].clone();
+    moved["parentUuid"] = log.lines[log.lines.len() - 1]["uuid"].clone();
+    log.lines.push(moved);
+    import(&scratch, &store, &[&log]);
+    let after = all_events(&store, &conversation(&log.id));
+    assert_eq!(after.iter().filter(|event| event.kind == "MessageEvent").count(), messages + 1);
+    assert_eq!(counted(&scratch), BTreeMap::from([(log.id.clone(), log.own())]));
     assert_sound(&store);
 }
 

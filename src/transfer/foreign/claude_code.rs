@@ -93,7 +93,7 @@ struct ClaudeCode {
     nearest: HashMap<String, Option<EventId>>,
     /// The events before the last compaction that the model still sees.
     preserved: Vec<EventId>,
-    /// The uuids and contents of all lines so far: a compaction may write earlier ones again.
+    /// The uuids, parents and contents of all lines so far: a compaction may write earlier ones again.
     contents: HashSet<u64>,
     /// For each event that is a call or an answer: its reply, and whether it is a call.
     replies: HashMap<EventId, (Text, bool)>,
@@ -125,14 +125,12 @@ impl Translator for ClaudeCode {
             Line { arriving, members: &members, timestamp: timestamp.as_deref(), parent: parent.clone() };
         let message = members.get("message").filter(|message| message.is_object());
         let content = message.and_then(|message| message.get("content"));
+        if self.is_repeated(arriving, &kind, &members) {
+            let id = members.text("uuid").map(|uuid| self.memory.id(&uuid, arriving));
+            return Translation { id, timestamp, ..Translation::unread(format!("repeated.{kind}")) };
+        }
         let compaction = if kind == "system" { self.compaction(&line) } else { None };
         let mut translation = match (&*kind, message) {
-            _ if self.is_repeated(arriving, &kind, &members) => {
-                let mut repeated = Translation::unread(format!("repeated.{kind}"));
-                repeated.id = members.text("uuid").map(|uuid| self.memory.id(&uuid, arriving));
-                repeated.timestamp = timestamp;
-                return repeated;
-            }
             ("system", _) if compaction.is_some() => compaction.unwrap_or_default(),
             ("system", _)
                 if arriving.is_apart() || members.text("subtype").as_deref() != Some("api_error") =>

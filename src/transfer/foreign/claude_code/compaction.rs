@@ -9,7 +9,8 @@ use crate::json::{Object, Raw};
 const BOUNDARY: &str = "compact_boundary";
 
 impl ClaudeCode {
-    /// Returns whether the file has a line already, perhaps with another parent.
+    /// Returns whether the file has a line already. With another parent it is not the same: the model sees the message once
+    /// more, behind a compaction.
     pub(super) fn is_repeated(&mut self, arriving: &Arriving<'_>, kind: &str, members: &Object<'_>) -> bool {
         let content = match kind {
             "user" | "assistant" => members.get("message"),
@@ -18,7 +19,8 @@ impl ClaudeCode {
             _ => None,
         };
         let (Some(uuid), Some(content)) = (members.text("uuid"), content) else { return false };
-        let is_known = !self.contents.insert(hash(&(&*uuid, content.text())));
+        let parent = members.text("parentUuid");
+        let is_known = !self.contents.insert(hash(&(&*uuid, parent.as_deref(), content.text())));
         // What an older version has stored as a message stays one.
         is_known && arriving.stored.is_none_or(|stored| stored == 0)
     }

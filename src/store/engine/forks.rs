@@ -8,11 +8,36 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
 
-/// The process whose stores are counted. 0 before the first.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// The stores that are open.
+static OPEN: Stores = Stores::new();
 
-/// The number of stores that [`PROCESS`] has open.
-static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// How many stores a process has open.
+#[derive(Debug)]
+struct Stores {
+    /// The process. 0 before the first store.
+    process: AtomicU32,
+    open: AtomicUsize,
+}
+
+impl Stores {
+    const fn new() -> Self {
+        Self { process: AtomicU32::new(0), open: AtomicUsize::new(0) }
+    }
+
+    /// Counts a store of this process.
+    fn enter(&self, process: u32) -> Result<()> {
+        let is_other = || self.process.load(Ordering::Acquire) != process;
+        if is_other() {
+            // Another thread may have opened the first store since. It names the process before it counts.
+            if self.open.load(Ordering::Acquire) > 0 && is_other() {
+                return Err(Error::Forked);
+            }
+            self.process.store(process, Ordering::Release);
+        }
+        self.open.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+}
 
 /// An open store of this process. It counts until it is dropped.
 #[derive(Debug)]
@@ -26,15 +51,7 @@ pub(in crate::store) struct Entered {
 /// [`Error::Forked`] in a process that was forked while a store was open.
 pub(in crate::store) fn enter() -> Result<Entered> {
     let process = std::process::id();
-    let before = PROCESS.load(Ordering::Acquire);
-    if before != process {
-        if OPEN.load(Ordering::Acquire) > 0 {
-            return Err(Error::Forked);
-        }
-        // Two threads that open the first store at once find the same.
-        PROCESS.store(process, Ordering::Release);
-    }
-    OPEN.fetch_add(1, Ordering::AcqRel);
+    OPEN.enter(process)?;
     Ok(Entered { process })
 }
 
@@ -49,7 +66,24 @@ impl Drop for Entered {
     fn drop(&mut self) {
         // What was inherited stays counted: what the engine has of it is never closed.
         if !self.is_forked() {
-            OPEN.fetch_sub(1, Ordering::AcqRel);
+            OPEN.open.fetch_sub(1, Ordering::AcqRel);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_open_the_first_stores_at_once_are_no_forks() {
+        let all: Vec<Stores> = (0..100_000).map(|_| Stores::new()).collect();
+        let open = || all.iter().filter(|stores| stores.enter(7).is_err()).count();
+        let refused: usize = std::thread::scope(|scope| {
+            let threads = [scope.spawn(open), scope.spawn(open)];
+            threads.map(|thread| thread.join().unwrap()).iter().sum()
+        });
+        assert_eq!(refused, 0);
+        assert!(matches!(all[0].enter(8), Err(Error::Forked)), "a child");
     }
 }

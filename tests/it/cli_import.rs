@@ -358,6 +358,9 @@ fn a_folder_that_a_program_has_emptied_is_no_error_and_one_that_was_never_import
     is_kept(&["import", "in", "--dry-run"]);
     fs::remove_dir(folder.join("in")).unwrap();
     is_kept(wanted);
+    let report = program.json(wanted);
+    assert_eq!(report["gone"], json!([{"path": "in", "kept": 1}]), "{report}");
+    assert_eq!(report["conversations"], json!([]));
     // What is there is imported all the same.
     fs::write(folder.join("in-beside/more.jsonl"), event("b") + &event("c")).unwrap();
     is_kept(other);

@@ -154,14 +154,14 @@ fn import(place: &Place<'_>, command: &Arguments, paths: &[PathBuf], output: &Ou
     bar.finish_and_clear();
     drop(words);
     if command.dry_run {
-        if !reports.is_empty() || gone.is_empty() {
-            report::show_plan(place, &reports, &skipped, output)?;
+        if output.json || !reports.is_empty() || gone.is_empty() {
+            report::show_plan(place, &reports, &skipped, &gone, output)?;
         }
         return Ok(code(&reports, &skipped));
     }
     store.catch_up()?;
     if output.json {
-        output.value(&report::result(&reports, &skipped, false))?;
+        output.value(&report::result(&reports, &skipped, &gone, false))?;
     } else if !reports.is_empty() || gone.is_empty() {
         report::print(place, &reports, &skipped, started.elapsed().as_secs_f64(), output)?;
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::Gone;
 use crate::cli::print::{Output, bytes, count, one_line, plural, row, table};
 use crate::cli::{DONE, FAILED, Place, REFUSED, quoted};
 use crate::error::{Error, InputError, Result};
@@ -154,13 +155,14 @@ fn print_unread(reports: &[ImportReport], output: &Output) -> Result<()> {
 }
 
 /// Returns the result as JSON.
-pub(super) fn result(reports: &[ImportReport], skipped: &Skipped, is_dry: bool) -> Value {
+pub(super) fn result(reports: &[ImportReport], skipped: &Skipped, gone: &[Gone], is_dry: bool) -> Value {
     let conversations: Vec<Value> = reports.iter().map(value).collect();
     json!({
         "dry_run": is_dry,
         "conversations": conversations,
         "skipped": skipped.value(),
         "skipped_count": skipped.count,
+        "gone": gone.iter().map(|Gone { path, kept }| json!({"path": path.to_string_lossy(), "kept": kept})).collect::<Value>(),
     })
 }
 
@@ -169,10 +171,11 @@ pub(super) fn show_plan(
     place: &Place<'_>,
     reports: &[ImportReport],
     skipped: &Skipped,
+    gone: &[Gone],
     output: &Output,
 ) -> Result<()> {
     if output.json {
-        return output.value(&result(reports, skipped, true));
+        return output.value(&result(reports, skipped, gone, true));
     }
     print_conversations(reports, planned, output)?;
     skipped.print(output)?;

@@ -96,6 +96,11 @@ pub(super) async fn one(
         found["cannot_run"] = json!(cannot_run(store, &row.id)?);
         found["usage"] = store.usage(Some(&row.id))?.iter().map(shape::usage).collect();
         found["sub_agents"] = store.children(&row.id)?.iter().map(ConversationId::as_str).collect();
+        found["with_sub_agents"] = store.usage_with_sub_agents(&row.id)?.map_or(Value::Null, |family| {
+            let mut sums = json!({"sub_agents": family.sub_agents});
+            add_sums(&mut sums, &family.usage);
+            sums
+        });
         if !has_counts {
             return Ok(found);
         }
@@ -143,11 +148,6 @@ fn value(store: &Store, row: &Conversation, host: &Host) -> Result<Value> {
     let usage = store.usage(Some(&row.id))?;
     value["models"] = json!(models(&usage));
     add_sums(&mut value, &usage);
-    value["with_sub_agents"] = store.usage_with_sub_agents(&row.id)?.map_or(Value::Null, |family| {
-        let mut sums = json!({"sub_agents": family.sub_agents});
-        add_sums(&mut sums, &family.usage);
-        sums
-    });
     value["is_titled"] = json!(row.is_titled);
     value["copy_of"] = json!(row.foreign_format);
     Ok(value)

@@ -51,7 +51,10 @@ impl Importer<'_> {
                 return Ok(report);
             }
             changed = changes(store, id, incoming, &before, &around)?;
-            if incoming.changes() == Changes::Added && !self.options.accept_changed_files {
+            if !changed.is_empty()
+                && incoming.changes() == Changes::Added
+                && !self.options.accept_changed_files
+            {
                 // Programs clear up beside their logs. What is gone there is kept here.
                 let there: HashSet<&str> = around.files.iter().map(|file| file.path.as_str()).collect();
                 let mut gone = store.attachments(id)?;
